@@ -1,0 +1,3 @@
+//! `packstone`: git's storage plumbing as one program.
+
+fn main() {}

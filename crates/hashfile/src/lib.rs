@@ -1,0 +1,1 @@
+//! Checksummed buffered writer for git's files: CRC-32, checkpoints, trailer, durable publishing, lock files.

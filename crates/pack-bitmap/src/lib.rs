@@ -1,0 +1,1 @@
+//! git's reachability bitmaps: read them and answer what to send.

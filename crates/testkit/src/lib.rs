@@ -1,0 +1,1 @@
+//! Repository builders, naive models, failing readers and writers for packstone's tests.

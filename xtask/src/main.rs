@@ -1,0 +1,3 @@
+//! `cargo xtask`: every developer task of the workspace.
+
+fn main() {}
