@@ -1,0 +1,1 @@
+//! Short, failing and interrupted readers and writers.
