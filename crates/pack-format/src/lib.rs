@@ -26,6 +26,7 @@
 //! - [`delta`]: apply a delta, or follow its instructions.
 //! - [`idx`]: ids to offsets, versions 1 and 2, read and written.
 //! - [`rev`]: pack order to id order, read and written.
+//! - [`chunk`]: the table of contents that commit-graph and multi-pack-index files share.
 //!
 //! # Guarantees
 //! - **Panics**: none that bytes can reach. After `parse` no accessor panics but for a position that its own file never
@@ -45,6 +46,7 @@
 mod error;
 mod pos;
 
+pub mod chunk;
 pub mod chunk;
 pub mod delta;
 pub mod entry;
