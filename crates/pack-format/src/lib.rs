@@ -47,7 +47,6 @@ mod error;
 mod pos;
 
 pub mod chunk;
-pub mod chunk;
 pub mod delta;
 pub mod entry;
 pub mod idx;
