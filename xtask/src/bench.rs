@@ -1,0 +1,27 @@
+//! `bench WHAT`: claims about speed, as programs.
+
+use std::path::PathBuf;
+
+use crate::args::Args;
+use crate::sh::{Sh, cargo, root};
+use crate::{Result, fail, serve};
+
+pub(crate) fn run(sh: Sh, mut args: Args) -> Result<()> {
+    match args.positional().as_deref().and_then(|name| name.to_str()) {
+        Some("serve") => serve::run(sh, args),
+        Some("hashfile") => hashfile(sh, args),
+        Some(name) => fail(format!("no benchmark '{name}'; there are: serve, hashfile")),
+        None => fail("which benchmark? serve or hashfile".to_owned()),
+    }
+}
+
+/// The sweep over buffer sizes that justifies the default of `hashfile`. It needs that library, which xtask must not
+/// depend on, so it is an example there.
+fn hashfile(sh: Sh, mut args: Args) -> Result<()> {
+    let folder = args.value("--dir")?.map(PathBuf::from);
+    let mut command = cargo(&root());
+    command.args(["run", "--release", "--quiet", "--package", "packstone-hashfile", "--example", "sweep", "--"]);
+    command.args(folder).args(args.foreign());
+    args.finish()?;
+    sh.run(&mut command)
+}
