@@ -1,0 +1,283 @@
+//! Delta chains of one pack: down to what is stored whole, and up again.
+//!
+//! Without recursion, in two phases: first the headers are followed from the entry to its base, the base's base and so
+//! on, until an object is stored whole or lies in the cache; then the deltas are applied in the opposite order. Offsets
+//! go down with every offset delta; only reference deltas can lead back, so only they are watched for cycles.
+
+use std::sync::Arc;
+
+use object::{ObjectId, ObjectKind};
+use pack_format::PackOffset;
+use pack_format::delta;
+use pack_format::entry::EntryKind;
+use pack_format::zlib::{Inflate, ZlibError, max_inflated_len};
+
+use crate::cache::Base;
+use crate::error::{Damage, ReadError};
+use crate::inflating::{PreadReader, StepError, inflate_growing};
+use crate::pack::Pack;
+use crate::scratch::{self, Scratch};
+use crate::source::PackBytes;
+use crate::store::ObjectHeader;
+
+/// A delta on the way from an object to its base.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hop {
+    /// Where the entry begins.
+    at: u64,
+    /// Where its deflated delta begins.
+    data: u64,
+    /// The delta's inflated size, in bytes.
+    size: u64,
+}
+
+/// Where a damaged base may come from instead: another copy of the object, if there is one.
+pub(crate) type Elsewhere<'a> = &'a mut dyn FnMut(&ObjectId) -> Option<Base>;
+
+/// What is allocated on the word of a header whose claim is plausible; beyond it memory grows with what is really there.
+pub(crate) const TRUSTED: u64 = 8 << 20;
+
+/// Reads the object at `at` into `out`. With `elsewhere`, a base that is damaged here is asked for there.
+pub(crate) fn read(
+    pack: &Pack,
+    at: u64,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+    mut elsewhere: Option<Elsewhere<'_>>,
+) -> Result<ObjectKind, ReadError> {
+    let limit = pack.options().max_object_size;
+    scratch.hops.clear();
+    let mut walk = Walk::new(at);
+    let mut base = loop {
+        if let Some(base) = pack.cache().get(pack.key(walk.at)) {
+            break base;
+        }
+        match down(pack, &mut walk, scratch, out, limit) {
+            Ok(Step::Delta) => {}
+            Ok(Step::Whole(kind)) => {
+                if scratch.hops.is_empty() {
+                    return Ok(kind);
+                }
+                // What was inflated last becomes the base; `out` will be filled anew.
+                let base = Base { kind, bytes: Arc::new(std::mem::take(out)) };
+                pack.cache().insert(pack.key(walk.at), base.clone());
+                break base;
+            }
+            Err(error) => break instead(pack, walk.at, at, error, &mut elsewhere)?,
+        }
+    };
+    out.clear();
+    while let Some(hop) = scratch.hops.pop() {
+        let last = scratch.hops.is_empty();
+        match up(pack, hop, &base, scratch, out, limit) {
+            Ok(()) if last => {}
+            Ok(()) => {
+                base = Base { kind: base.kind, bytes: Arc::new(std::mem::take(out)) };
+                pack.cache().insert(pack.key(hop.at), base.clone());
+            }
+            Err(error) => base = instead(pack, hop.at, at, error, &mut elsewhere)?,
+        }
+        if last {
+            return Ok(base.kind);
+        }
+    }
+    // No delta at all: the object itself was in the cache.
+    check_limit(base.bytes.len() as u64, limit)?;
+    out.extend_from_slice(&base.bytes);
+    Ok(base.kind)
+}
+
+/// The kind and size of the object at `at`.
+pub(crate) fn header(pack: &Pack, at: u64) -> Result<ObjectHeader, ReadError> {
+    let mut walk = Walk::new(at);
+    let mut result_size = None;
+    loop {
+        if let Some(base) = pack.cache().get(pack.key(walk.at)) {
+            let size = result_size.unwrap_or(base.bytes.len() as u64);
+            return Ok(ObjectHeader { kind: base.kind, size });
+        }
+        let here = walk.at;
+        let (header, len) = pack.entry(PackOffset::new(here))?;
+        let data = here + len as u64;
+        plausible(pack, here, data, header.size)?;
+        if result_size.is_none() {
+            result_size =
+                Some(if header.kind.is_delta() { delta_size(pack, here, data, header.size)? } else { header.size });
+        }
+        match header.kind.object_kind() {
+            Some(kind) => return Ok(ObjectHeader { kind, size: result_size.unwrap_or(header.size) }),
+            None => walk.go_to_base(pack, &header.kind)?,
+        }
+    }
+}
+
+/// Where on the chain we are, and a trap for cycles.
+struct Walk {
+    at: u64,
+    /// An offset met before; moved up at distances that double (Brent), so that any cycle is noticed within three times
+    /// its length.
+    trap: u64,
+    steps: u64,
+    next_trap: u64,
+}
+
+impl Walk {
+    fn new(at: u64) -> Walk {
+        Walk { at, trap: at, steps: 0, next_trap: 1 }
+    }
+
+    fn go_to_base(&mut self, pack: &Pack, kind: &EntryKind) -> Result<(), ReadError> {
+        let here = self.at;
+        let base = pack.base_of(PackOffset::new(here), kind)?;
+        // Only called for deltas, which have a base.
+        let Some(base) = base else { return Err(pack.corrupt(here, Damage::Cycle)) };
+        self.at = base.get();
+        if self.at == self.trap {
+            return Err(pack.corrupt(here, Damage::Cycle));
+        }
+        self.steps += 1;
+        if self.steps == self.next_trap {
+            self.trap = self.at;
+            self.next_trap *= 2;
+        }
+        Ok(())
+    }
+}
+
+enum Step {
+    /// A delta was put on the stack, and the walk is at its base.
+    Delta,
+    /// An object stored whole is in `out`.
+    Whole(ObjectKind),
+}
+
+fn down(
+    pack: &Pack,
+    walk: &mut Walk,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+    limit: Option<u64>,
+) -> Result<Step, ReadError> {
+    let at = walk.at;
+    let (header, len) = pack.entry(PackOffset::new(at))?;
+    let data = at + len as u64; // inside the pack
+    match header.kind.object_kind() {
+        Some(kind) => {
+            check_limit(header.size, limit)?;
+            let size = plausible(pack, at, data, header.size)?;
+            inflate(pack, at, data, size, &mut scratch.inflate, &mut scratch.input, out)?;
+            Ok(Step::Whole(kind))
+        }
+        None => {
+            walk.go_to_base(pack, &header.kind)?;
+            scratch.hops.push(Hop { at, data, size: header.size });
+            Ok(Step::Delta)
+        }
+    }
+}
+
+fn up(
+    pack: &Pack,
+    hop: Hop,
+    base: &Base,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+    limit: Option<u64>,
+) -> Result<(), ReadError> {
+    check_limit(hop.size, limit)?;
+    let size = plausible(pack, hop.at, hop.data, hop.size)?;
+    inflate(pack, hop.at, hop.data, size, &mut scratch.inflate, &mut scratch.input, &mut scratch.delta)?;
+    let delta = &scratch.delta;
+    delta::apply(&base.bytes, delta, out, limit.unwrap_or(u64::MAX)).map_err(|error| match error.kind {
+        delta::DeltaErrorKind::Limit { size, limit } => ReadError::TooLarge { size, limit },
+        _ => pack.corrupt(hop.at, error),
+    })
+}
+
+/// The base at `at` from elsewhere after `error`, unless it is the object asked for, or there is no elsewhere.
+fn instead(
+    pack: &Pack,
+    at: u64,
+    asked: u64,
+    error: ReadError,
+    elsewhere: &mut Option<Elsewhere<'_>>,
+) -> Result<Base, ReadError> {
+    let Some(elsewhere) = elsewhere else { return Err(error) };
+    if at == asked || !matches!(error, ReadError::Corrupt(_)) {
+        return Err(error);
+    }
+    let order = pack.order()?;
+    let id = order.pos_at(PackOffset::new(at)).map(|pos| pack.idx().id(order.idx_pos(pos)));
+    id.and_then(|id| elsewhere(&id)).ok_or(error)
+}
+
+fn check_limit(size: u64, limit: Option<u64>) -> Result<(), ReadError> {
+    match limit {
+        Some(limit) if size > limit => Err(ReadError::TooLarge { size, limit }),
+        _ => Ok(()),
+    }
+}
+
+/// The declared size as a number that memory can have, if the bytes left in the pack could produce it.
+pub(crate) fn plausible(pack: &Pack, at: u64, data: u64, size: u64) -> Result<usize, ReadError> {
+    let stored = pack.entries_end()?.saturating_sub(data);
+    let most = usize::try_from(stored).map_or(u64::MAX, max_inflated_len);
+    match usize::try_from(size) {
+        Ok(fits) if size <= most => Ok(fits),
+        _ => Err(pack.corrupt(at, Damage::ImplausibleSize { size, stored })),
+    }
+}
+
+/// Inflates the stream that begins at `data` into `out`, which gets exactly `size` bytes.
+fn inflate(
+    pack: &Pack,
+    at: u64,
+    data: u64,
+    size: usize,
+    inflate: &mut Inflate,
+    input: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Result<(), ReadError> {
+    let end = pack.entries_end()?;
+    let error = |error: StepError| error.at(pack, at);
+    match pack.bytes()? {
+        PackBytes::Whole(bytes) => {
+            // Both are at most the length of a slice.
+            let mut deflated = bytes.as_ref().get(data as usize..end as usize).unwrap_or_default();
+            if size as u64 <= TRUSTED {
+                // Only what is new gets zeroed; all of it is overwritten.
+                out.resize(size, 0);
+                inflate.inflate_exact(deflated, out).map_err(|error| pack.corrupt(at, error))?;
+                return Ok(());
+            }
+            inflate_growing(&mut deflated, size, inflate, out).map_err(error)
+        }
+        PackBytes::Pread { file, .. } => {
+            inflate_growing(&mut PreadReader::new(file, data, end, input), size, inflate, out).map_err(error)
+        }
+    }
+}
+
+/// The size of what a delta makes, from its first bytes.
+fn delta_size(pack: &Pack, at: u64, data: u64, size: u64) -> Result<u64, ReadError> {
+    let mut head = [0; delta::Header::MAX_LEN];
+    let want = size.min(head.len() as u64) as usize;
+    let head = &mut head[..want];
+    let left = pack.entries_end()?.saturating_sub(data);
+    let produced = scratch::with(|scratch| {
+        // The first block's code tables take some 300 bytes at most. Only a stream made to annoy needs more than this
+        // for twenty bytes; it gets all there is.
+        let mut have = left.min(1024);
+        loop {
+            let deflated = pack.slice(PackOffset::new(data), have)?;
+            match scratch.inflate.inflate_prefix(&deflated, head) {
+                Ok((_, produced)) => break Ok(produced),
+                Err(ZlibError::Truncated) if have < left => have = left,
+                Err(error) => break Err(pack.corrupt(at, error)),
+            }
+        }
+    })?;
+    let head = head.get(..produced).unwrap_or_default();
+    let (header, _) = delta::Header::parse(head).map_err(|error| pack.corrupt(at, error))?;
+    Ok(header.result_size)
+}

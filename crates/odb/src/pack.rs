@@ -1,0 +1,561 @@
+//! One pack: its index, its bytes, its entries.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use object::{HashKind, ObjectId, ObjectKind};
+use pack_format::entry::{self, EntryKind, PackHeader};
+use pack_format::idx::Idx;
+use pack_format::rev::Rev;
+use pack_format::{IdxPos, PackOffset, PackPos};
+
+use crate::cache::{BaseCache, Key};
+use crate::error::{Damage, ReadError};
+use crate::options::Options;
+use crate::order::PackOrder;
+use crate::platform::Stamp;
+use crate::scratch::Scratch;
+use crate::source::{self, Bytes, PackBytes};
+use crate::store::ObjectHeader;
+
+/// What all packs of a store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) cache: BaseCache,
+}
+
+/// What a directory says about a pack before any of its files is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Of the `.pack`.
+    pub(crate) path: PathBuf,
+    pub(crate) source: usize,
+    pub(crate) kept: bool,
+    pub(crate) promisor: bool,
+    pub(crate) cruft: bool,
+    pub(crate) mtime: SystemTime,
+    pub(crate) len: u64,
+    /// Of the `.pack` and of the `.idx`.
+    pub(crate) stamps: [Stamp; 2],
+}
+
+/// A pack with its index. The index is open; the pack itself is opened when first read, and stays readable from then
+/// on, also when another process unlinks it.
+///
+/// Reads here concern this pack only: they report damage and try nothing else. [`Store`](crate::Store) is what finds
+/// other copies.
+#[derive(Debug)]
+pub struct Pack {
+    listed: Listed,
+    name: String,
+    files: Arc<Files>,
+    shared: Arc<Shared>,
+}
+
+/// The open files. They outlive a change of what the directory says about the pack.
+#[derive(Debug)]
+struct Files {
+    /// Distinguishes packs in the base cache; never used twice in a process.
+    serial: u64,
+    idx: Idx<Bytes>,
+    bytes: OnceLock<(PackBytes, Stamp)>,
+    opening: Mutex<()>,
+    rev: OnceLock<Option<Rev<Bytes>>>,
+    rev_problem: OnceLock<String>,
+    order: OnceLock<PackOrder>,
+}
+
+/// Packs with more objects than this do not get their order computed only to check where a delta's base begins.
+const EAGER_ORDER: u32 = 1 << 16;
+
+impl Pack {
+    /// Opens and checks the index.
+    pub(crate) fn open(listed: Listed, shared: Arc<Shared>) -> Result<Pack, ReadError> {
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let hash = shared.options.hash;
+        let path = listed.path.with_extension("idx");
+        let bytes = Bytes::open(&path, shared.options.byte_source).map_err(|error| ReadError::io(&path, error))?;
+        let idx = Idx::parse(bytes, hash).map_err(|error| {
+            let at = error.at;
+            ReadError::corrupt(&path, at, error)
+        })?;
+        if listed.len < min_len(hash) {
+            return Err(ReadError::corrupt(&listed.path, listed.len, Damage::Truncated { what: "pack" }));
+        }
+        let files = Files {
+            serial: SERIAL.fetch_add(1, Ordering::Relaxed),
+            idx,
+            bytes: OnceLock::new(),
+            opening: Mutex::new(()),
+            rev: OnceLock::new(),
+            rev_problem: OnceLock::new(),
+            order: OnceLock::new(),
+        };
+        Ok(Pack::with_files(listed, Arc::new(files), shared))
+    }
+
+    fn with_files(listed: Listed, files: Arc<Files>, shared: Arc<Shared>) -> Pack {
+        let name = listed.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Pack { listed, name, files, shared }
+    }
+
+    /// The same open files under what the directory says now; `None` if the directory now has other files, whatever they
+    /// are called.
+    pub(crate) fn listed_anew(&self, listed: &Listed, shared: &Arc<Shared>) -> Option<Pack> {
+        let [ours, theirs] = [&self.listed.stamps, &listed.stamps];
+        if self.listed.source != listed.source || !ours.iter().zip(theirs).all(|(a, b)| a.same_file(b)) {
+            return None;
+        }
+        // An inode can be written anew. The index ends in the pack's checksum and its own.
+        let hash = self.hash_kind().len();
+        let (file, len) = source::open_regular(&listed.path.with_extension("idx")).ok()?;
+        let mut trailers = [0; 64];
+        let trailers = trailers.get_mut(..2 * hash)?;
+        source::read_exact_at(&file, trailers, len.checked_sub(2 * hash as u64)?).ok()?;
+        let (pack, idx) = trailers.split_at(hash);
+        let same = pack == self.idx().pack_checksum().as_bytes() && idx == self.idx().idx_checksum().as_bytes();
+        same.then(|| Pack::with_files(listed.clone(), Arc::clone(&self.files), Arc::clone(shared)))
+    }
+
+    /// The path of the `.pack`.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.listed.path
+    }
+
+    /// The file's name without directory and extension: `pack-` and a hash.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Index of the object directory it lies in, in [`Store::sources`](crate::Store::sources).
+    #[must_use]
+    pub fn source(&self) -> usize {
+        self.listed.source
+    }
+
+    /// Whether it lies in the store's own object directory, and not in an alternate.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.listed.source == 0
+    }
+
+    /// Whether a `.keep` protects it from repacking.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.listed.kept
+    }
+
+    /// Whether it came from a promisor remote (`.promisor`).
+    #[must_use]
+    pub fn is_promisor(&self) -> bool {
+        self.listed.promisor
+    }
+
+    /// Whether it holds unreachable objects with a time for each (`.mtimes`).
+    #[must_use]
+    pub fn is_cruft(&self) -> bool {
+        self.listed.cruft
+    }
+
+    /// When the `.pack` was last modified, at the time it was listed.
+    #[must_use]
+    pub fn mtime(&self) -> SystemTime {
+        self.listed.mtime
+    }
+
+    /// Bytes of the `.pack`, header and trailer included.
+    #[allow(clippy::len_without_is_empty)]
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.files.bytes.get().map_or(self.listed.len, |(bytes, _)| bytes.len())
+    }
+
+    /// Number of objects.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.files.idx.count()
+    }
+
+    /// The pack's index.
+    #[inline]
+    #[must_use]
+    pub fn idx(&self) -> &Idx<Bytes> {
+        &self.files.idx
+    }
+
+    /// The hash of the pack's ids and trailer.
+    #[inline]
+    #[must_use]
+    pub fn hash_kind(&self) -> HashKind {
+        self.shared.options.hash
+    }
+
+    /// A number that no other pack opened in this process has.
+    #[inline]
+    #[must_use]
+    pub fn serial(&self) -> u64 {
+        self.files.serial
+    }
+
+    /// The pack's trailing checksum, as it stands in the `.pack`; checked to be the one its index names. (Not checked
+    /// to be the checksum of the content: that takes reading all of it.)
+    ///
+    /// # Errors
+    /// Those of opening the pack.
+    pub fn checksum(&self) -> Result<ObjectId, ReadError> {
+        self.bytes()?;
+        Ok(self.files.idx.pack_checksum())
+    }
+
+    /// The open `.pack`, for copies that the kernel makes. A new handle when the pack is mapped, which is checked to be
+    /// of the file that was mapped; use [`slice`](Self::slice) when that is gone by now.
+    ///
+    /// # Errors
+    /// Those of opening the pack, or if the path now leads to another file.
+    pub fn file(&self) -> Result<File, ReadError> {
+        let (bytes, stamp) = self.opened()?;
+        let file = match bytes {
+            PackBytes::Pread { file, .. } => file.try_clone(),
+            PackBytes::Whole(_) => source::open_regular(self.path()).and_then(|(file, _)| {
+                if Stamp::of(&file.metadata()?).same_file(stamp) {
+                    Ok(file)
+                } else {
+                    Err(std::io::Error::new(std::io::ErrorKind::NotFound, "the pack was replaced"))
+                }
+            }),
+        };
+        file.map_err(|error| ReadError::io(self.path(), error))
+    }
+
+    /// `len` raw bytes from `at` on, borrowed where the pack lies in memory.
+    ///
+    /// # Errors
+    /// Corrupt if the file is shorter.
+    #[inline]
+    pub fn slice(&self, at: PackOffset, len: u64) -> Result<Cow<'_, [u8]>, ReadError> {
+        let bytes = self.bytes()?;
+        let short = || self.corrupt(at.get(), Damage::Truncated { what: "pack" });
+        let end = at.get().checked_add(len).filter(|&end| end <= bytes.len()).ok_or_else(short)?;
+        match bytes {
+            PackBytes::Whole(bytes) => {
+                // Both are at most the length of a slice.
+                bytes.as_ref().get(at.get() as usize..end as usize).map(Cow::Borrowed).ok_or_else(short)
+            }
+            PackBytes::Pread { file, .. } => {
+                // `len` is within the length of the file, as its handle reported it.
+                let mut out = vec![0; usize::try_from(len).map_err(|_| short())?];
+                self.read_at(file, &mut out, at.get())?;
+                Ok(Cow::Owned(out))
+            }
+        }
+    }
+
+    /// The bytes of an entry: header, base reference, deflated content; what the index's CRC-32 covers.
+    ///
+    /// # Errors
+    /// Those of [`order`](Self::order) and [`slice`](Self::slice).
+    ///
+    /// # Panics
+    /// If `pos` is not below [`count`](Self::count).
+    #[inline]
+    pub fn entry_bytes(&self, pos: PackPos) -> Result<Cow<'_, [u8]>, ReadError> {
+        let order = self.order()?;
+        let at = order.offset(pos);
+        self.slice(at, order.end(pos).get() - at.get())
+    }
+
+    /// The header of the entry at `at`, and its length in bytes, base reference included. No allocation when the pack
+    /// lies in memory.
+    ///
+    /// # Errors
+    /// Corrupt if `at` is not within the entries, or no valid header stands there.
+    #[inline]
+    pub fn entry(&self, at: PackOffset) -> Result<(entry::Header, usize), ReadError> {
+        let at = at.get();
+        let bytes = self.bytes()?;
+        let end = bytes.len().saturating_sub(self.hash_kind().len() as u64);
+        if at < PackHeader::LEN as u64 || at >= end {
+            return Err(self.corrupt(at, Damage::Offset));
+        }
+        let parsed = match bytes {
+            PackBytes::Whole(bytes) => {
+                // Both are at most the length of a slice, and `at < end`.
+                let bytes = bytes.as_ref().get(at as usize..end as usize).unwrap_or_default();
+                entry::Header::parse(bytes, self.hash_kind())
+            }
+            PackBytes::Pread { file, .. } => {
+                let mut buffer = [0; entry::MAX_LEN];
+                let have = (end - at).min(buffer.len() as u64) as usize;
+                let buffer = &mut buffer[..have];
+                self.read_at(file, buffer, at)?;
+                entry::Header::parse(buffer, self.hash_kind())
+            }
+        };
+        parsed.map_err(|error| self.corrupt(at, error))
+    }
+
+    /// The pack's entries in the order of their offsets; made when first asked for and kept: from the `.rev` if there is a
+    /// valid one (one pass), else by sorting the offsets (O(n) too). Twelve bytes per object.
+    ///
+    /// # Errors
+    /// Corrupt if the index gives an object an offset outside of the pack, or two objects the same.
+    #[inline]
+    pub fn order(&self) -> Result<&PackOrder, ReadError> {
+        match self.files.order.get() {
+            Some(order) => Ok(order),
+            None => self.make_order(),
+        }
+    }
+
+    #[cold]
+    fn make_order(&self) -> Result<&PackOrder, ReadError> {
+        let end = self.entries_end()?;
+        let _one = self.files.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(order) = self.files.order.get() {
+            return Ok(order);
+        }
+        let count = self.count();
+        let mut offsets = Vec::with_capacity(count as usize);
+        for pos in 0..count {
+            let pos = IdxPos::new(pos);
+            let at = self
+                .files
+                .idx
+                .offset(pos)
+                .map_err(|error| ReadError::corrupt(&self.path().with_extension("idx"), error.at, error))?;
+            offsets.push(self.in_entries(at, end)?.get());
+        }
+        let order = self
+            .rev()
+            .and_then(|rev| {
+                let listed = (0..count).map(|pos| rev.idx_pos(PackPos::new(pos)).get());
+                PackOrder::from_listed(count, listed, |pos| offsets.get(pos as usize).copied(), end)
+            })
+            .or_else(|| PackOrder::from_offsets(&offsets, end))
+            .ok_or_else(|| self.corrupt(0, Damage::Format("two objects have the same offset".into())))?;
+        Ok(self.files.order.get_or_init(|| order))
+    }
+
+    /// The object at `at`, whole, into `out` (which is cleared first), and its kind. Delta chains are followed without
+    /// recursion; bases come from, and go to, the store's cache.
+    ///
+    /// `at` must be the start of an entry, as indices and [`order`](Self::order) give it.
+    ///
+    /// # Errors
+    /// Corrupt for damage in the entry or its bases, [`ReadError::TooLarge`], I/O. `out` then holds nothing of use.
+    pub fn read(&self, at: PackOffset, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<ObjectKind, ReadError> {
+        crate::chain::read(self, at.get(), scratch, out, None)
+    }
+
+    /// The kind and size of the object at `at`: headers along its delta chain are read, and the first bytes of the
+    /// delta, but nothing is inflated whole.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read), where the damage shows.
+    pub fn header(&self, at: PackOffset) -> Result<ObjectHeader, ReadError> {
+        crate::chain::header(self, at.get())
+    }
+
+    /// The offset that the index gives to an object, checked to lie within the pack's entries.
+    ///
+    /// # Errors
+    /// Corrupt, concerning this object only.
+    #[inline]
+    pub fn offset(&self, pos: IdxPos) -> Result<PackOffset, ReadError> {
+        let at = self
+            .files
+            .idx
+            .offset(pos)
+            .map_err(|error| ReadError::corrupt(&self.path().with_extension("idx"), error.at, error))?;
+        self.in_entries(at, self.entries_end()?)
+    }
+
+    /// The offset of the base that an entry's header refers to; `None` for objects stored whole. Bases are looked up in
+    /// this pack only: a stored pack has to be complete.
+    ///
+    /// # Errors
+    /// Corrupt if the base is not an entry of this pack.
+    #[inline]
+    pub fn base_of(&self, at: PackOffset, kind: &EntryKind) -> Result<Option<PackOffset>, ReadError> {
+        match *kind {
+            EntryKind::OfsDelta { distance } => {
+                let out_of_bounds = || self.corrupt(at.get(), Damage::BaseOutOfBounds { distance });
+                let base = at.get().checked_sub(distance).filter(|_| distance > 0).ok_or_else(out_of_bounds)?;
+                if base < PackHeader::LEN as u64 || !self.begins_entry(PackOffset::new(base)) {
+                    return Err(out_of_bounds());
+                }
+                Ok(Some(PackOffset::new(base)))
+            }
+            EntryKind::RefDelta { base } => {
+                let pos = self
+                    .files
+                    .idx
+                    .lookup(&base)
+                    .ok_or_else(|| self.corrupt(at.get(), Damage::BaseNotInPack { base }))?;
+                self.offset(pos).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Compares the CRC-32 of an entry's bytes with the index's: the only guard of an entry's header and base reference.
+    /// `true` also where the index (version 1) has none.
+    ///
+    /// # Errors
+    /// Those of [`entry_bytes`](Self::entry_bytes).
+    ///
+    /// # Panics
+    /// If `pos` is not below [`count`](Self::count).
+    pub fn crc_matches(&self, pos: PackPos) -> Result<bool, ReadError> {
+        let idx_pos = self.order()?.idx_pos(pos);
+        match self.files.idx.crc32(idx_pos) {
+            Some(expected) => Ok(crc32fast::hash(&self.entry_bytes(pos)?) == expected),
+            None => Ok(true),
+        }
+    }
+
+    /// What is wrong with the `.rev`, once it was looked for and found unusable.
+    pub(crate) fn rev_problem(&self) -> Option<&str> {
+        self.files.rev_problem.get().map(String::as_str)
+    }
+
+    pub(crate) fn cache(&self) -> &BaseCache {
+        &self.shared.cache
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    pub(crate) fn key(&self, at: u64) -> Key {
+        Key { pack: self.files.serial, at }
+    }
+
+    pub(crate) fn corrupt(&self, at: u64, damage: impl Into<Damage>) -> ReadError {
+        ReadError::corrupt(&self.listed.path, at, damage)
+    }
+
+    /// Where the entries end and the trailer begins.
+    pub(crate) fn entries_end(&self) -> Result<u64, ReadError> {
+        // `min_len` was checked when the bytes were opened.
+        Ok(self.bytes()?.len().saturating_sub(self.hash_kind().len() as u64))
+    }
+
+    /// Opens the pack now rather than at the first read: whoever holds the result can read even if it is unlinked.
+    #[inline]
+    pub(crate) fn bytes(&self) -> Result<&PackBytes, ReadError> {
+        match self.files.bytes.get() {
+            Some((bytes, _)) => Ok(bytes),
+            None => self.opened().map(|(bytes, _)| bytes),
+        }
+    }
+
+    /// Fills `out` from `at` on. A file that ends before is damage; what else the system says is not.
+    pub(crate) fn read_at(&self, file: &File, out: &mut [u8], at: u64) -> Result<(), ReadError> {
+        source::read_exact_at(file, out, at).map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => self.corrupt(at, Damage::Truncated { what: "pack" }),
+            _ => ReadError::io(self.path(), error),
+        })
+    }
+
+    fn opened(&self) -> Result<&(PackBytes, Stamp), ReadError> {
+        if let Some(opened) = self.files.bytes.get() {
+            return Ok(opened);
+        }
+        let _one = self.files.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = self.files.bytes.get() {
+            return Ok(opened);
+        }
+        // Failures are not remembered: a lack of file handles passes, and so may a file system that went away.
+        let io = |error| ReadError::io(self.path(), error);
+        let (file, len) = source::open_regular(self.path()).map_err(io)?;
+        let stamp = Stamp::of(&file.metadata().map_err(io)?);
+        let hash = self.hash_kind();
+        if len < min_len(hash) {
+            return Err(self.corrupt(len, Damage::Truncated { what: "pack" }));
+        }
+        let mut head = [0; PackHeader::LEN];
+        self.read_at(&file, &mut head, 0)?;
+        let header = PackHeader::from_bytes(&head).map_err(|error| self.corrupt(error.at, error))?;
+        if header.count != self.count() {
+            let text = format!("pack has {} objects and its index {}", header.count, self.count());
+            return Err(self.corrupt(8, Damage::Format(text)));
+        }
+        let mut trailer = [0; 32];
+        let trailer = &mut trailer[..hash.len()];
+        let at = len - hash.len() as u64;
+        self.read_at(&file, trailer, at)?;
+        if trailer != self.files.idx.pack_checksum().as_bytes() {
+            return Err(self.corrupt(at, Damage::Format("pack is not the one that its index was made for".into())));
+        }
+        let bytes = PackBytes::open(file, len, self.options().byte_source).map_err(io)?;
+        Ok(self.files.bytes.get_or_init(|| (bytes, stamp)))
+    }
+
+    fn in_entries(&self, at: PackOffset, end: u64) -> Result<PackOffset, ReadError> {
+        if at.get() >= PackHeader::LEN as u64 && at.get() < end {
+            Ok(at)
+        } else {
+            Err(self.corrupt(at.get(), Damage::Offset))
+        }
+    }
+
+    /// Whether an entry begins at `at`, as far as that can be known cheaply: by the order if it is there or quickly made,
+    /// else by the `.rev`, else it is believed.
+    fn begins_entry(&self, at: PackOffset) -> bool {
+        if let Some(order) = self.files.order.get() {
+            return order.pos_at(at).is_some();
+        }
+        if self.count() <= EAGER_ORDER {
+            // An index with a bad offset elsewhere has no order; that is no fault of this entry's.
+            return self.order().map_or(true, |order| order.pos_at(at).is_some());
+        }
+        let Some(rev) = self.rev() else { return true };
+        let (mut low, mut high) = (0, self.count());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let Ok(found) = self.files.idx.offset(rev.idx_pos(PackPos::new(middle))) else { return true };
+            match found.cmp(&at) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return true,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        false
+    }
+
+    /// The `.rev` if it exists, fits, and is to be used.
+    fn rev(&self) -> Option<&Rev<Bytes>> {
+        self.files
+            .rev
+            .get_or_init(|| {
+                if !self.options().use_rev_files {
+                    return None;
+                }
+                let path = self.path().with_extension("rev");
+                // Not there is the normal case for older packs, and no transient error is worth more than a sort.
+                let bytes = Bytes::open(&path, self.options().byte_source).ok()?;
+                match Rev::parse(bytes, self.hash_kind(), self.count(), &self.files.idx.pack_checksum()) {
+                    Ok(rev) => Some(rev),
+                    Err(error) => {
+                        let _ = self.files.rev_problem.set(error.to_string());
+                        None
+                    }
+                }
+            })
+            .as_ref()
+    }
+}
+
+/// Header and trailer.
+fn min_len(hash: HashKind) -> u64 {
+    (PackHeader::LEN + hash.len()) as u64
+}
