@@ -34,13 +34,7 @@ impl<'a> Commit<'a> {
             at = next;
         }
         let parents = content.get(parents_at..at).unwrap_or_default();
-        Ok(Self {
-            content,
-            hash,
-            tree,
-            parents,
-            rest: content.get(at..).unwrap_or_default(),
-        })
+        Ok(Self { content, hash, tree, parents, rest: content.get(at..).unwrap_or_default() })
     }
 
     /// The root directory.
@@ -51,10 +45,7 @@ impl<'a> Commit<'a> {
 
     /// The parents, in their order.
     pub fn parents(&self) -> Parents<'a> {
-        Parents {
-            lines: self.parents,
-            hash: self.hash,
-        }
+        Parents { lines: self.parents, hash: self.hash }
     }
 
     /// Who wrote the change.
@@ -80,9 +71,7 @@ impl<'a> Commit<'a> {
 
     /// The first header of that name.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
-        self.headers()
-            .find(|(found, _)| *found == name.as_bytes())
-            .map(|(_, value)| value)
+        self.headers().find(|(found, _)| *found == name.as_bytes()).map(|(_, value)| value)
     }
 
     /// The encoding of the message, if it says one; UTF-8 otherwise.
@@ -97,28 +86,15 @@ impl<'a> Commit<'a> {
 
     fn signature(&self, what: &'static str) -> Result<Signature<'a>, ParseError> {
         let at = || self.content.len() - self.rest.len();
-        let line = self
-            .header(what)
-            .ok_or_else(|| ParseError::new(at(), ParseErrorKind::Expected { what }))?;
-        Signature::parse(line).ok_or_else(|| {
-            ParseError::new(
-                at(),
-                ParseErrorKind::Expected {
-                    what: "a signature",
-                },
-            )
-        })
+        let line = self.header(what).ok_or_else(|| ParseError::new(at(), ParseErrorKind::Expected { what }))?;
+        Signature::parse(line).ok_or_else(|| ParseError::new(at(), ParseErrorKind::Expected { what: "a signature" }))
     }
 }
 
 /// What a walk needs and nothing else: fills `parents` (cleared first) and returns the tree and the commit's time.
 ///
 /// Accepts, and answers, exactly what [`Commit::parse`] does, in one pass.
-pub fn links(
-    content: &[u8],
-    hash: HashKind,
-    parents: &mut Vec<ObjectId>,
-) -> Result<(ObjectId, u64), ParseError> {
+pub fn links(content: &[u8], hash: HashKind, parents: &mut Vec<ObjectId>) -> Result<(ObjectId, u64), ParseError> {
     parents.clear();
     let (tree, mut at, _) = tree_line(content, hash)?;
     while let Some((id, next)) = parent_line(content, at, hash)? {
@@ -139,9 +115,7 @@ impl Iterator for Parents<'_> {
     type Item = ObjectId;
 
     fn next(&mut self) -> Option<ObjectId> {
-        let (line, rest) = self
-            .lines
-            .split_at_checked(PARENT.len() + self.hash.hex_len() + 1)?;
+        let (line, rest) = self.lines.split_at_checked(PARENT.len() + self.hash.hex_len() + 1)?;
         self.lines = rest;
         ObjectId::from_hex_prefix(line.get(PARENT.len()..)?, self.hash)
     }
@@ -226,23 +200,13 @@ impl<'a> Signature<'a> {
         let email = email.get(..email.iter().position(|&b| b == b'>')?)?;
         // The last bracket: odd addresses hold more than one, times none.
         let close = value.iter().rposition(|&b| b == b'>')?;
-        let mut words = value
-            .get(close + 1..)?
-            .split(u8::is_ascii_whitespace)
-            .filter(|word| !word.is_empty());
-        let seconds = words
-            .next()
-            .map_or(0, |word| match word.strip_prefix(b"-") {
-                Some(digits) => -(leading_number(digits).min(i64::MAX as u64) as i64),
-                None => leading_number(word).min(i64::MAX as u64) as i64,
-            });
+        let mut words = value.get(close + 1..)?.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let seconds = words.next().map_or(0, |word| match word.strip_prefix(b"-") {
+            Some(digits) => -(leading_number(digits).min(i64::MAX as u64) as i64),
+            None => leading_number(word).min(i64::MAX as u64) as i64,
+        });
         let offset = words.next().and_then(zone).unwrap_or(0);
-        Some(Self {
-            name,
-            email,
-            seconds,
-            offset,
-        })
+        Some(Self { name, email, seconds, offset })
     }
 }
 
@@ -263,15 +227,10 @@ fn zone(word: &[u8]) -> Option<i32> {
 
 /// The decimal digits that `text` begins with; 2^64 - 1 if they do not fit; 0 if there are none.
 fn leading_number(text: &[u8]) -> u64 {
-    text.iter()
-        .map_while(|b| b.checked_sub(b'0').filter(|&d| d < 10))
-        .fold(0u64, |value, digit| {
-            // `MAX` is sticky: no number below it times ten and more reaches it exactly unless it overflows.
-            value
-                .checked_mul(10)
-                .and_then(|v| v.checked_add(u64::from(digit)))
-                .unwrap_or(u64::MAX)
-        })
+    text.iter().map_while(|b| b.checked_sub(b'0').filter(|&d| d < 10)).fold(0u64, |value, digit| {
+        // `MAX` is sticky: no number below it times ten and more reaches it exactly unless it overflows.
+        value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit))).unwrap_or(u64::MAX)
+    })
 }
 
 const TREE: &[u8] = b"tree ";
@@ -283,35 +242,18 @@ fn tree_line(content: &[u8], hash: HashKind) -> Result<(ObjectId, usize, usize),
     let end = TREE.len() + hash.hex_len();
     // Git wants something to follow that line.
     if content.len() <= end + 1 {
-        return Err(ParseError::new(
-            content.len(),
-            ParseErrorKind::Truncated { what: "commit" },
-        ));
+        return Err(ParseError::new(content.len(), ParseErrorKind::Truncated { what: "commit" }));
     }
-    let line = content
-        .strip_prefix(TREE)
-        .filter(|_| content.get(end) == Some(&b'\n'));
-    let line = line.ok_or_else(|| {
-        ParseError::new(
-            0,
-            ParseErrorKind::Expected {
-                what: "a tree line",
-            },
-        )
-    })?;
+    let line = content.strip_prefix(TREE).filter(|_| content.get(end) == Some(&b'\n'));
+    let line = line.ok_or_else(|| ParseError::new(0, ParseErrorKind::Expected { what: "a tree line" }))?;
     let tree = ObjectId::from_hex_prefix(line, hash);
-    let tree = tree
-        .ok_or_else(|| ParseError::new(TREE.len(), ParseErrorKind::BadId { what: "tree line" }))?;
+    let tree = tree.ok_or_else(|| ParseError::new(TREE.len(), ParseErrorKind::BadId { what: "tree line" }))?;
     Ok((tree, end + 1, end + 1))
 }
 
 /// The parent whose line begins at `at`, and the offset behind it.
 #[inline]
-fn parent_line(
-    content: &[u8],
-    at: usize,
-    hash: HashKind,
-) -> Result<Option<(ObjectId, usize)>, ParseError> {
+fn parent_line(content: &[u8], at: usize, hash: HashKind) -> Result<Option<(ObjectId, usize)>, ParseError> {
     let Some(line) = content.get(at..).and_then(|rest| rest.strip_prefix(PARENT)) else {
         return Ok(None);
     };
@@ -320,16 +262,8 @@ fn parent_line(
     if line.len() <= end {
         return Ok(None);
     }
-    let id = ObjectId::from_hex_prefix(line, hash)
-        .filter(|_| line.get(end) == Some(&b'\n') && line.len() > end + 1);
-    let id = id.ok_or_else(|| {
-        ParseError::new(
-            at,
-            ParseErrorKind::BadId {
-                what: "parent line",
-            },
-        )
-    })?;
+    let id = ObjectId::from_hex_prefix(line, hash).filter(|_| line.get(end) == Some(&b'\n') && line.len() > end + 1);
+    let id = id.ok_or_else(|| ParseError::new(at, ParseErrorKind::BadId { what: "parent line" }))?;
     Ok(Some((id, at + PARENT.len() + end + 1)))
 }
 
@@ -360,10 +294,7 @@ fn time_of(line: &[u8]) -> u64 {
     };
     let text = line.get(close + 1..).unwrap_or_default();
     // Git's white space: no form feed, no vertical tab.
-    let skip = text
-        .iter()
-        .position(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n'))
-        .unwrap_or(text.len());
+    let skip = text.iter().position(|b| !matches!(b, b' ' | b'\t' | b'\r' | b'\n')).unwrap_or(text.len());
     match text.get(skip..).unwrap_or_default() {
         // C's strtoumax wraps negative numbers round; such times are all far in the future.
         [b'-', digits @ ..] => match leading_number(digits) {

@@ -84,9 +84,6 @@ pub enum ParseErrorKind {
 
 impl ParseError {
     pub(crate) fn new(at: usize, kind: ParseErrorKind) -> Self {
-        Self {
-            at: at as u64,
-            kind,
-        }
+        Self { at: at as u64, kind }
     }
 }

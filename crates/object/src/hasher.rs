@@ -107,9 +107,7 @@ impl NameHasher {
         match self.0 {
             NameState::Sha1(state) => match state.finalize() {
                 Ok(digest) => Ok(ObjectId::from_sha1(digest.to_bytes())),
-                Err(found) => Err(CollisionDetected {
-                    id: ObjectId::from_sha1(found.digest().to_bytes()),
-                }),
+                Err(found) => Err(CollisionDetected { id: ObjectId::from_sha1(found.digest().to_bytes()) }),
             },
             NameState::Sha256(state) => Ok(ObjectId::from_sha256(state.finalize().into())),
         }
@@ -123,11 +121,7 @@ impl std::fmt::Debug for NameHasher {
 }
 
 /// The name of an object whose content is at hand.
-pub fn object_id(
-    hash: HashKind,
-    kind: ObjectKind,
-    content: &[u8],
-) -> Result<ObjectId, CollisionDetected> {
+pub fn object_id(hash: HashKind, kind: ObjectKind, content: &[u8]) -> Result<ObjectId, CollisionDetected> {
     let mut hasher = NameHasher::new(hash, kind, content.len() as u64);
     hasher.update(content);
     hasher.finish()

@@ -53,25 +53,14 @@ pub fn encode(kind: ObjectKind, size: u64) -> Encoded {
 pub fn parse(bytes: &[u8]) -> Result<(ObjectKind, u64, usize), ParseError> {
     let bytes = bytes.get(..MAX_LEN).unwrap_or(bytes);
     let Some(nul) = bytes.iter().position(|&b| b == 0) else {
-        return Err(ParseError::new(
-            bytes.len(),
-            ParseErrorKind::Truncated {
-                what: "object header",
-            },
-        ));
+        return Err(ParseError::new(bytes.len(), ParseErrorKind::Truncated { what: "object header" }));
     };
     let text = bytes.get(..nul).unwrap_or_default();
     let Some(space) = text.iter().position(|&b| b == b' ') else {
-        return Err(ParseError::new(
-            nul,
-            ParseErrorKind::Expected {
-                what: "a space in the object header",
-            },
-        ));
+        return Err(ParseError::new(nul, ParseErrorKind::Expected { what: "a space in the object header" }));
     };
     let (name, size) = text.split_at(space);
-    let kind = ObjectKind::from_name(name)
-        .ok_or_else(|| ParseError::new(0, ParseErrorKind::UnknownKind))?;
+    let kind = ObjectKind::from_name(name).ok_or_else(|| ParseError::new(0, ParseErrorKind::UnknownKind))?;
     let size = size.get(1..).and_then(decimal);
     let size = size.ok_or_else(|| ParseError::new(space + 1, ParseErrorKind::BadSize))?;
     Ok((kind, size, nul + 1))

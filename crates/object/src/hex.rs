@@ -96,10 +96,7 @@ impl Hex {
     pub(crate) fn new(id: &ObjectId) -> Self {
         let mut digits = [0; 64];
         encode(id.as_bytes(), &mut digits);
-        Self {
-            digits,
-            kind: id.kind(),
-        }
+        Self { digits, kind: id.kind() }
     }
 
     /// The digits.

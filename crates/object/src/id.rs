@@ -33,19 +33,13 @@ impl ObjectId {
     pub const fn from_sha1(id: [u8; 20]) -> Self {
         let mut bytes = [0; 32];
         bytes.split_at_mut(20).0.copy_from_slice(&id);
-        Self {
-            bytes,
-            kind: HashKind::Sha1,
-        }
+        Self { bytes, kind: HashKind::Sha1 }
     }
 
     /// The SHA-256 id of these bytes.
     #[inline]
     pub const fn from_sha256(bytes: [u8; 32]) -> Self {
-        Self {
-            bytes,
-            kind: HashKind::Sha256,
-        }
+        Self { bytes, kind: HashKind::Sha256 }
     }
 
     /// The id of these raw bytes: the length, 20 or 32, says the kind.
@@ -77,14 +71,8 @@ impl ObjectId {
             found => return Err(IdError::HexLength { found }),
         };
         Self::from_hex_prefix(text, kind).ok_or_else(|| {
-            let at = text
-                .iter()
-                .position(|&c| hex::digit(c).is_none())
-                .unwrap_or(0);
-            IdError::Digit {
-                at,
-                found: text.get(at).copied().unwrap_or(0),
-            }
+            let at = text.iter().position(|&c| hex::digit(c).is_none()).unwrap_or(0);
+            IdError::Digit { at, found: text.get(at).copied().unwrap_or(0) }
         })
     }
 

@@ -87,24 +87,20 @@ impl HashKind {
     /// The id of the tree without entries, which git knows even when it is not stored.
     pub const fn empty_tree(self) -> ObjectId {
         match self {
-            HashKind::Sha1 => {
-                ObjectId::from_sha1(hex::literal("4b825dc642cb6eb9a060e54bf8d69288fbee4904"))
+            HashKind::Sha1 => ObjectId::from_sha1(hex::literal("4b825dc642cb6eb9a060e54bf8d69288fbee4904")),
+            HashKind::Sha256 => {
+                ObjectId::from_sha256(hex::literal("6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"))
             }
-            HashKind::Sha256 => ObjectId::from_sha256(hex::literal(
-                "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
-            )),
         }
     }
 
     /// The id of the blob without content, which git knows even when it is not stored.
     pub const fn empty_blob(self) -> ObjectId {
         match self {
-            HashKind::Sha1 => {
-                ObjectId::from_sha1(hex::literal("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"))
+            HashKind::Sha1 => ObjectId::from_sha1(hex::literal("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")),
+            HashKind::Sha256 => {
+                ObjectId::from_sha256(hex::literal("473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"))
             }
-            HashKind::Sha256 => ObjectId::from_sha256(hex::literal(
-                "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
-            )),
         }
     }
 }
@@ -133,12 +129,7 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// All four, in the order of their numbers.
-    pub const ALL: [ObjectKind; 4] = [
-        ObjectKind::Commit,
-        ObjectKind::Tree,
-        ObjectKind::Blob,
-        ObjectKind::Tag,
-    ];
+    pub const ALL: [ObjectKind; 4] = [ObjectKind::Commit, ObjectKind::Tree, ObjectKind::Blob, ObjectKind::Tag];
 
     /// The name in object headers: `commit`, `tree`, `blob` or `tag`.
     #[inline]

@@ -22,10 +22,7 @@ impl Prefix {
     /// The abbreviation of a `kind` id by these digits, of either case.
     pub fn from_hex(text: &[u8], kind: HashKind) -> Result<Self, IdError> {
         if text.len() < Self::MIN_DIGITS || text.len() > kind.hex_len() {
-            return Err(IdError::PrefixLength {
-                kind,
-                found: text.len(),
-            });
+            return Err(IdError::PrefixLength { kind, found: text.len() });
         }
         let mut bytes = [0; 32];
         for (at, &found) in text.iter().enumerate() {
@@ -35,11 +32,7 @@ impl Prefix {
             }
         }
         // At most 64, so it fits.
-        Ok(Self {
-            bytes,
-            digits: text.len() as u8,
-            kind,
-        })
+        Ok(Self { bytes, digits: text.len() as u8, kind })
     }
 
     /// The kind of id that is abbreviated.
@@ -93,11 +86,7 @@ impl From<ObjectId> for Prefix {
         let mut bytes = [0; 32];
         bytes[..id.kind().len()].copy_from_slice(id.as_bytes());
         // 40 or 64.
-        Self {
-            bytes,
-            digits: id.kind().hex_len() as u8,
-            kind: id.kind(),
-        }
+        Self { bytes, digits: id.kind().hex_len() as u8, kind: id.kind() }
     }
 }
 

@@ -29,44 +29,20 @@ impl<'a> Tag<'a> {
     pub fn parse(content: &'a [u8], hash: HashKind) -> Result<Self, ParseError> {
         // Git's own least size: "object ", "\n", "type ", a kind of three, "\n", "tag ", and three more.
         if content.len() < hash.hex_len() + 24 {
-            return Err(ParseError::new(
-                content.len(),
-                ParseErrorKind::Truncated { what: "tag" },
-            ));
+            return Err(ParseError::new(content.len(), ParseErrorKind::Truncated { what: "tag" }));
         }
         let line = content.strip_prefix(b"object ");
-        let line = line.ok_or_else(|| {
-            ParseError::new(
-                0,
-                ParseErrorKind::Expected {
-                    what: "an object line",
-                },
-            )
-        })?;
-        let target = ObjectId::from_hex_prefix(line, hash)
-            .filter(|_| line.get(hash.hex_len()) == Some(&b'\n'));
-        let target = target.ok_or_else(|| {
-            ParseError::new(
-                7,
-                ParseErrorKind::BadId {
-                    what: "object line",
-                },
-            )
-        })?;
+        let line = line.ok_or_else(|| ParseError::new(0, ParseErrorKind::Expected { what: "an object line" }))?;
+        let target = ObjectId::from_hex_prefix(line, hash).filter(|_| line.get(hash.hex_len()) == Some(&b'\n'));
+        let target = target.ok_or_else(|| ParseError::new(7, ParseErrorKind::BadId { what: "object line" }))?;
         let at = 7 + hash.hex_len() + 1;
         let (kind, at_name) = field(content, at, b"type ", "a type line")?;
         let kind = ObjectKind::from_name(kind);
-        let target_kind =
-            kind.ok_or_else(|| ParseError::new(at + 5, ParseErrorKind::UnknownKind))?;
+        let target_kind = kind.ok_or_else(|| ParseError::new(at + 5, ParseErrorKind::UnknownKind))?;
         let (name, at_rest) = field(content, at_name, b"tag ", "a tag line")?;
         // A C string to git: its name ends at a NUL.
         let name = name.split(|&b| b == 0).next().unwrap_or_default();
-        Ok(Self {
-            target,
-            target_kind,
-            name,
-            rest: content.get(at_rest..).unwrap_or_default(),
-        })
+        Ok(Self { target, target_kind, name, rest: content.get(at_rest..).unwrap_or_default() })
     }
 
     /// What it points at.
@@ -105,22 +81,11 @@ impl<'a> Tag<'a> {
 }
 
 /// The value of the line at `at`, which must begin with `name`; and the offset behind that line.
-fn field<'a>(
-    content: &'a [u8],
-    at: usize,
-    name: &[u8],
-    what: &'static str,
-) -> Result<(&'a [u8], usize), ParseError> {
+fn field<'a>(content: &'a [u8], at: usize, name: &[u8], what: &'static str) -> Result<(&'a [u8], usize), ParseError> {
     let value = content.get(at..).and_then(|rest| rest.strip_prefix(name));
     let value = value.ok_or_else(|| ParseError::new(at, ParseErrorKind::Expected { what }))?;
     let Some(end) = value.iter().position(|&b| b == b'\n') else {
-        return Err(ParseError::new(
-            content.len(),
-            ParseErrorKind::Truncated { what },
-        ));
+        return Err(ParseError::new(content.len(), ParseErrorKind::Truncated { what }));
     };
-    Ok((
-        value.get(..end).unwrap_or_default(),
-        at + name.len() + end + 1,
-    ))
+    Ok((value.get(..end).unwrap_or_default(), at + name.len() + end + 1))
 }

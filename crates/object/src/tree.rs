@@ -85,11 +85,7 @@ impl<'a> Entries<'a> {
     /// Goes on at `at`, which must be where an entry begins: some entry's `at` or `end`.
     #[inline]
     pub fn from_offset(bytes: &'a [u8], hash: HashKind, at: usize) -> Self {
-        Self {
-            bytes,
-            at: at.min(bytes.len()),
-            hash,
-        }
+        Self { bytes, at: at.min(bytes.len()), hash }
     }
 
     /// Byte offset of the next entry.
@@ -121,9 +117,7 @@ impl<'a> Iterator for Entries<'a> {
                 Some(b' ') if space > 0 => break,
                 Some(_) => return Some(Err(self.fail(space, ParseErrorKind::BadMode))),
                 None => {
-                    return Some(Err(
-                        self.fail(space, ParseErrorKind::Truncated { what: "tree entry" })
-                    ));
+                    return Some(Err(self.fail(space, ParseErrorKind::Truncated { what: "tree entry" })));
                 }
             }
             space += 1;
@@ -131,37 +125,18 @@ impl<'a> Iterator for Entries<'a> {
         let name_at = space + 1;
         let after_mode = rest.get(name_at..).unwrap_or_default();
         let Some(len) = find_nul(after_mode) else {
-            return Some(Err(self.fail(
-                name_at,
-                ParseErrorKind::Truncated {
-                    what: "name of tree entry",
-                },
-            )));
+            return Some(Err(self.fail(name_at, ParseErrorKind::Truncated { what: "name of tree entry" })));
         };
         if len == 0 {
             return Some(Err(self.fail(name_at, ParseErrorKind::EmptyName)));
         }
-        let (name, id) = (
-            after_mode.get(..len)?,
-            after_mode.get(len + 1..).unwrap_or_default(),
-        );
+        let (name, id) = (after_mode.get(..len)?, after_mode.get(len + 1..).unwrap_or_default());
         let Some(id) = ObjectId::from_prefix(id, self.hash) else {
-            return Some(Err(self.fail(
-                name_at + len + 1,
-                ParseErrorKind::Truncated {
-                    what: "id of tree entry",
-                },
-            )));
+            return Some(Err(self.fail(name_at + len + 1, ParseErrorKind::Truncated { what: "id of tree entry" })));
         };
         let at = self.at;
         self.at = at + name_at + len + 1 + self.hash.len();
-        Some(Ok(Entry {
-            mode: Mode(mode),
-            name,
-            id,
-            at,
-            end: self.at,
-        }))
+        Some(Ok(Entry { mode: Mode(mode), name, id, at, end: self.at }))
     }
 }
 
