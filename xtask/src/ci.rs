@@ -43,9 +43,10 @@ pub(crate) fn run(sh: Sh, mut args: Args) -> Result<()> {
         sh.run(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;
 
         step("demo on a small generated repository");
+        let program = demo::build_program(sh)?;
         for hash in [Hash::Sha1, Hash::Sha256] {
             let spec = Spec { commits: 400, files: 80, hash, big_size: 100_000, ..Spec::default() };
-            demo::demo(sh, &demo::Source::Generated(spec), 1, false)?;
+            demo::demo(sh, &program, &demo::Source::Generated(spec), 1, false)?;
         }
     }
 

@@ -27,6 +27,7 @@ pub(crate) enum Source {
 pub(crate) fn run(sh: Sh, mut args: Args) -> Result<()> {
     let keep = args.flag("--keep");
     let runs = args.parsed("--runs")?.unwrap_or(5);
+    let program = args.value("--program")?.map(PathBuf::from);
     let repo = args.value("--repo")?.map(PathBuf::from);
     let spec = Spec::from_args(&mut args)?;
     args.finish()?;
@@ -34,7 +35,11 @@ pub(crate) fn run(sh: Sh, mut args: Args) -> Result<()> {
         Some(repo) => Source::Repo(std::path::absolute(repo).context(|| "--repo".to_owned())?),
         None => Source::Generated(spec),
     };
-    demo(sh, &source, runs, keep)
+    let program = match program {
+        Some(program) => std::path::absolute(program).context(|| "--program".to_owned())?,
+        None => build_program(sh)?,
+    };
+    demo(sh, &program, &source, runs, keep)
 }
 
 /// Builds the program in release mode and returns its path.
@@ -56,8 +61,7 @@ pub(crate) fn fresh(sh: Sh, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).context(|| format!("create {}", folder.display()))
 }
 
-pub(crate) fn demo(sh: Sh, source: &Source, runs: usize, keep: bool) -> Result<()> {
-    let program = build_program(sh)?;
+pub(crate) fn demo(sh: Sh, program: &Path, source: &Source, runs: usize, keep: bool) -> Result<()> {
     let work = target().join("xtask/demo");
     fresh(sh, &work)?;
     let plain = Git::new(sh, "git".as_ref(), &work, None)?;
@@ -75,7 +79,7 @@ pub(crate) fn demo(sh: Sh, source: &Source, runs: usize, keep: bool) -> Result<(
         return Ok(());
     }
 
-    let stage = Stage::new(plain, work, server, program)?;
+    let stage = Stage::new(plain, work, server, program.to_owned())?;
     println!("\nserving {} to git {}:", stage.server.display(), stage.plain.version()?);
     let mut rows = Vec::new();
     for scene in stage.scenes() {

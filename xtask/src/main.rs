@@ -28,7 +28,7 @@ cargo xtask COMMAND [--dry-run] [OPTIONS]
 
   demo           Build the program, serve clones and fetches through git's hook, check and measure them beside git
                    --repo DIR   serve a copy of this repository (it is only read) instead of a generated one
-                   --runs N (5)  --keep   and the options of gen-repo
+                   --runs N (5)  --keep  --program PROGRAM   and the options of gen-repo
   ci             Everything continuous integration runs: format, tidy, lints, docs, demo, tests
                    --quick   leave out documentation and demo
   tidy           Ranks, manifests, licences, front pages, unfinished work, dead links

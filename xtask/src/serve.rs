@@ -268,7 +268,7 @@ impl Bench {
             goal,
             open: false,
         };
-        let mut walk = served("clone, no bitmap (walk)", "p5302 is the deltas alone", &repos.whole, Output::Null, 4.0);
+        let mut walk = served("clone, no bitmap (walk)", "-", &repos.whole, Output::Null, 4.0);
         walk.options.push("--no-use-bitmap-index");
         let mut partial =
             served("partial clone, blob:none", "p5310 simulated partial clone", &repos.whole, Output::Null, 4.0);
@@ -277,7 +277,13 @@ impl Bench {
         let grown = format!("clone, bitmapped pack + pack of {} later commits", repos.later);
         let mut rows = vec![
             served("clone, one bitmapped pack (verbatim)", "p5310 simulated clone", &repos.whole, Output::Null, 6.0),
-            served("the same through a pipe", "p5310 simulated clone", &repos.whole, Output::Pipe, 6.0),
+            served(
+                "clone, one bitmapped pack, through a pipe",
+                "p5310 simulated clone",
+                &repos.whole,
+                Output::Pipe,
+                6.0,
+            ),
             served("clone, all but the pack's newest commit (runs)", "p5332 1-pack", &repos.more, Output::Null, 3.5),
             served(&grown, "p5310 clone (partial bitmap)", &repos.grown, Output::Null, 4.0),
             walk,
@@ -291,7 +297,13 @@ impl Bench {
         rows.extend([
             partial,
             disk("pack to file, bitmap", "p5310 pack to file (bitmap)", &repos.whole, &bitmap, 5.0),
-            disk("the same without OFS_DELTA", "p5310 pack to file (bitmap)", &repos.whole, &bitmap[..1], 5.0),
+            disk(
+                "pack to file, bitmap, without OFS_DELTA",
+                "p5310 pack to file (bitmap)",
+                &repos.whole,
+                &bitmap[..1],
+                5.0,
+            ),
             disk("pack to file, partial bitmap", "p5310 pack to file (partial bitmap)", &repos.grown, &bitmap, 4.0),
             disk("pack to file, walk", "p5310 repack to disk, less its bitmap", &repos.whole, &bitmap[1..], 4.0),
         ]);
@@ -504,7 +516,8 @@ impl Measured {
         } else if ratio < goal {
             losses.push(format!("{ratio:.2}x is below the goal of {goal:.1}x"));
         }
-        if peak(&self.ours) > peak(&self.git) {
+        // A hundredth is the difference between two runs of the same program.
+        if peak(&self.ours) > peak(&self.git) + peak(&self.git) / 100 {
             let (ours, git) = (mebibytes(peak(&self.ours)), mebibytes(peak(&self.git)));
             losses.push(format!("more memory than git ({ours} against {git})"));
         }
