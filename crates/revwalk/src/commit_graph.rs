@@ -334,7 +334,7 @@ pub enum Generation {
 ///
 /// ```no_run
 /// use packstone_revwalk::CommitGraph;
-/// # use packstone_object::{HashKind, ObjectId};
+/// # use object::{HashKind, ObjectId};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let (graph, problems) = CommitGraph::open(&["repo.git/objects".as_ref()], HashKind::Sha1);
 /// for problem in problems {
@@ -636,7 +636,7 @@ fn load_chain(
         let first = layers.last().map_or(0, |below| below.first + below.file.len());
         let fits = first.checked_add(file.len()).is_some_and(|len| len < NO_PARENT);
         // Each layer names all below it, and its own name is its checksum.
-        let matches = file.checksum() == name && file.base_layers().take(nr).eq(names.iter().copied());
+        let matches = file.checksum() == name && file.base_layers().eq(names.iter().copied());
         if !matches || !fits {
             problems.push(GraphProblem { path: layer_path, kind: GraphProblemKind::LayerMismatch { name } });
             break;

@@ -7,16 +7,17 @@
 //! when no later visit can colour a commit that was kept. That is decided by what is in the queue:
 //!
 //! - nothing was kept, and nothing uncoloured waits: the answer is empty whatever comes;
-//! - only coloured commits *of the commit-graph* wait, the queue is ordered by generation number, and these
-//!   numbers fall along every edge that was seen, the edges out of the waiting commits included. A commit
-//!   that still waits then has no kept commit among its ancestors, since those came out of the queue
-//!   before it, with greater numbers;
+//! - only coloured commits *of the commit-graph* wait, and none has a higher topological level than a kept one: levels
+//!   fall along every edge, so no kept commit is an ancestor of theirs. Levels are what git has always written
+//!   correctly;
 //! - otherwise the walk goes on to the end of the coloured side. Dates prove nothing, so without
-//!   generation numbers that is the price of an exact answer. [`Stop::Dates`] does not pay it.
+//!   a graph that is the price of an exact answer. [`Stop::Dates`] does not pay it.
 //!
-//! Commits that are not in the graph come before all that are, for none of them is an ancestor of one that
-//! is. When generation numbers do not fall along an edge (git writes such files for dates beyond 2^32), the
-//! walk starts over with the next weaker order: corrected dates, topological levels, dates.
+//! The queue is ordered by corrected dates where the graph has them, which comes close to visiting only what matters; but
+//! they prove nothing either, for git has written wrong ones (below the parents' own) wherever history has a date beyond 2^32.
+//! Commits that are not in the graph come before all that are, since none of them is an ancestor of one that
+//! is. When numbers do not fall along an edge that is seen, the walk starts over with the next weaker order:
+//! corrected dates, levels, dates. The edges out of commits that still wait at the end are looked at, too.
 //!
 //! The output is then put in git's default order by replaying its date queue over the kept commits.
 
@@ -45,12 +46,14 @@ pub enum MissingHaves {
 /// How sure to be that no kept commit is an ancestor of a have before stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Stop {
-    /// Certain. Without generation numbers this visits all ancestors of the haves.
+    /// Certain. Without a commit-graph this visits all ancestors of the haves; with one, those with a higher
+    /// level than the lowest kept commit.
     #[default]
     Proven,
-    /// As git without a commit-graph: a few commits after the oldest kept one in date order, and only while
-    /// no visited commit is older than its parent (from then on as [`Proven`](Stop::Proven)). Commits with
-    /// wrong dates in the unvisited part can leave too many commits in the answer, never too few.
+    /// As soon as dates say so: at once if they are the corrected dates of a commit-graph; without a graph, as git
+    /// does, a few commits after the oldest kept one, and only while no visited commit is older than its
+    /// parent (from then on as [`Proven`](Stop::Proven)). Wrong dates in the unvisited part can leave
+    /// too many commits in the answer, never too few.
     Dates,
 }
 
@@ -503,6 +506,7 @@ impl<'a> Walk<'a> {
         let mut waiting = 0; // queued without colour
         let mut kept = 0u64; // done without colour
         let mut oldest_kept = u64::MAX;
+        let mut lowest_kept = u32::MAX;
         let mut slop = SLOP;
         let mut dates_lie = false;
         for &node in haves {
@@ -524,6 +528,9 @@ impl<'a> Walk<'a> {
                 waiting -= 1;
                 kept += 1;
                 oldest_kept = oldest_kept.min(self.time(node));
+                if let (true, Some((graph, pos))) = (order != Order::Date, self.in_graph(node)) {
+                    lowest_kept = lowest_kept.min(checked!(graph.level(pos).ok_or(OrderBroken)));
+                }
             }
             self.find_parents(node)?;
             let parents = std::mem::take(&mut self.parents);
@@ -550,20 +557,8 @@ impl<'a> Walk<'a> {
                 }
             }
             self.parents = parents;
-            // Commits that were kept and are coloured now pass it on.
-            while let Some(node) = late.pop() {
-                kept -= 1;
-                self.find_parents(node)?;
-                let parents = std::mem::take(&mut self.parents);
-                for &parent in &parents {
-                    if self.set(parent, HAVE) {
-                        match self.has(parent, DONE) {
-                            true => late.push(parent),
-                            false => waiting -= 1,
-                        }
-                    }
-                }
-                self.parents = parents;
+            if !late.is_empty() {
+                self.pass_on(&mut late, &mut kept, &mut waiting)?;
             }
 
             if waiting > 0 {
@@ -575,8 +570,11 @@ impl<'a> Walk<'a> {
             }
             let Some(&(_, next)) = queue.peek() else { break };
             if order != Order::Date && next.0 < self.graph_len {
-                checked!(self.check_frontier(&queue, order)?);
-                break;
+                if order == Order::Level || stop == Stop::Dates {
+                    return self.check_frontier(queue.iter().copied(), order);
+                }
+                let queue = queue.into_iter().map(|(_, node)| node).collect();
+                return self.colour_down_to(lowest_kept, queue, kept);
             }
             if stop == Stop::Dates && !dates_lie {
                 slop = if self.time(next) >= oldest_kept { SLOP } else { slop - 1 };
@@ -588,13 +586,81 @@ impl<'a> Walk<'a> {
         Ok(Ok(()))
     }
 
+    /// Lets commits that were kept, and are coloured now, pass it on.
+    #[cold]
+    fn pass_on(&mut self, late: &mut Vec<Node>, kept: &mut u64, waiting: &mut usize) -> Result<(), WalkError> {
+        while let Some(node) = late.pop() {
+            *kept -= 1;
+            self.find_parents(node)?;
+            for nr in 0..self.parents.len() {
+                let parent = self.parents[nr];
+                if self.set(parent, HAVE) {
+                    match self.has(parent, DONE) {
+                        true => late.push(parent),
+                        false => *waiting -= 1,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on from coloured commits, of the graph and not yet done, until none has a level above `lowest`.
+    fn colour_down_to(
+        &mut self,
+        lowest: u32,
+        nodes: Vec<Node>,
+        mut kept: u64,
+    ) -> Result<Result<(), OrderBroken>, WalkError> {
+        let key = |walk: &Self, node: Node| match walk.in_graph(node) {
+            Some(_) => walk.key(node, Order::Level),
+            // Behind an entry that was repaired: no order to rely on.
+            None => Err(OrderBroken),
+        };
+        let mut queue = BinaryHeap::with_capacity(nodes.len());
+        for node in nodes {
+            match key(self, node) {
+                Ok(level) => queue.push((level, node)),
+                Err(OrderBroken) => return Ok(Err(OrderBroken)),
+            }
+        }
+        let mut late: Vec<Node> = Vec::new();
+        while let Some(&(level, node)) = queue.peek() {
+            if kept == 0 || level <= u64::from(lowest) {
+                break;
+            }
+            queue.pop();
+            self.stats.coloured += 1;
+            self.set(node, DONE);
+            self.find_parents(node)?;
+            for nr in 0..self.parents.len() {
+                let parent = self.parents[nr];
+                let parent_level = match key(self, parent) {
+                    Ok(parent_level) if parent_level < level => parent_level,
+                    _ => return Ok(Err(OrderBroken)),
+                };
+                if self.set(parent, HAVE) && self.has(parent, DONE) {
+                    late.push(parent);
+                }
+                if self.set(parent, QUEUED) {
+                    queue.push((parent_level, parent));
+                }
+            }
+            // Nothing uncoloured waits.
+            if !late.is_empty() {
+                self.pass_on(&mut late, &mut kept, &mut 0)?;
+            }
+        }
+        if kept == 0 { Ok(Ok(())) } else { self.check_frontier(queue.into_iter(), Order::Level) }
+    }
+
     /// Whether the numbers fall along the edges out of the waiting graph commits, too.
     fn check_frontier(
         &mut self,
-        queue: &BinaryHeap<(u64, Node)>,
+        queue: impl Iterator<Item = (u64, Node)>,
         order: Order,
     ) -> Result<Result<(), OrderBroken>, WalkError> {
-        for &(key, node) in queue {
+        for (key, node) in queue {
             self.find_parents(node)?;
             for nr in 0..self.parents.len() {
                 let parent = self.parents[nr];

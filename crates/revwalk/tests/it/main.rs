@@ -1,0 +1,9 @@
+//! Public behaviour of packstone-revwalk, against git and against naive models.
+
+mod golden;
+mod graph_file;
+mod history;
+mod hostile;
+mod limits;
+mod props;
+mod regressions;
