@@ -8,8 +8,11 @@ use packstone_object::{
     tree::Entries,
 };
 
+/// A body: it panics when it finds something.
+pub type Body = fn(&[u8]);
+
 /// Each body by the name of its target and of its folder of inputs.
-pub const ALL: &[(&str, fn(&[u8]))] = &[("parse_object", parse_object), ("round_id", round_id)];
+pub const ALL: &[(&str, Body)] = &[("parse_object", parse_object), ("round_id", round_id)];
 
 /// Reads the bytes as every kind of object, and asks everything of what can be read.
 pub fn parse_object(bytes: &[u8]) {

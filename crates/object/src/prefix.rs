@@ -66,7 +66,7 @@ impl Prefix {
         let own = self.bytes.get(..whole).unwrap_or_default();
         let other = id.get(..whole).unwrap_or(id);
         own.cmp(other).then_with(|| {
-            if self.digits() % 2 == 0 {
+            if self.digits().is_multiple_of(2) {
                 return Ordering::Equal;
             }
             let own = self.bytes.get(whole).map(|byte| byte >> 4);

@@ -65,25 +65,13 @@ impl Toc {
     /// # Errors
     ///
     /// [`TocError`], with the offset of the row in `file`.
-    pub fn parse(
-        file: &[u8],
-        toc_at: usize,
-        count: u8,
-        trailer_len: usize,
-        align: u64,
-    ) -> Result<Toc, TocError> {
+    pub fn parse(file: &[u8], toc_at: usize, count: u8, trailer_len: usize, align: u64) -> Result<Toc, TocError> {
         let table_len = (usize::from(count) + 1) * ROW_LEN;
         let truncated = TocError {
             at: toc_at as u64,
-            kind: TocErrorKind::Truncated {
-                need: table_len as u64,
-                have: file.len().saturating_sub(toc_at) as u64,
-            },
+            kind: TocErrorKind::Truncated { need: table_len as u64, have: file.len().saturating_sub(toc_at) as u64 },
         };
-        let table = toc_at
-            .checked_add(table_len)
-            .and_then(|end| file.get(toc_at..end))
-            .ok_or(truncated)?;
+        let table = toc_at.checked_add(table_len).and_then(|end| file.get(toc_at..end)).ok_or(truncated)?;
         let first = (toc_at + table_len) as u64;
         let limit = file.len().saturating_sub(trailer_len) as u64;
 
@@ -123,10 +111,7 @@ impl Toc {
 
     /// Where the chunk lies in the file, in bytes.
     pub fn range(&self, id: ChunkId) -> Option<Range<usize>> {
-        self.rows
-            .iter()
-            .find(|(seen, _)| *seen == id)
-            .map(|(_, range)| range.clone())
+        self.rows.iter().find(|(seen, _)| *seen == id).map(|(_, range)| range.clone())
     }
 
     /// The chunk's bytes. `None` if there is no such chunk, or if `file` is shorter than the file this table
@@ -268,42 +253,14 @@ mod tests {
             edit(&mut bytes);
             Toc::parse(&bytes, 8, 2, 20, align).unwrap_err().kind
         };
-        assert!(matches!(
-            kind(&|b| b[20..24].copy_from_slice(b"AAAA"), 1),
-            TocErrorKind::Duplicate { id: A }
-        ));
-        assert!(matches!(
-            kind(&|b| b[20..24].fill(0), 1),
-            TocErrorKind::ClosedEarly
-        ));
-        assert!(matches!(
-            kind(&|b| b[32..36].fill(1), 1),
-            TocErrorKind::NotClosed { .. }
-        ));
-        assert!(matches!(
-            kind(&|b| b[31] = 45, 4),
-            TocErrorKind::Unaligned {
-                id: B,
-                offset: 45,
-                ..
-            }
-        ));
-        assert!(matches!(
-            kind(&|b| b[31] = 1, 1),
-            TocErrorKind::Offset { offset: 1, .. }
-        ));
-        assert!(matches!(
-            kind(&|b| b[12..20].fill(255), 1),
-            TocErrorKind::Offset { .. }
-        ));
-        assert!(matches!(
-            kind(&|b| b[43] = 255, 1),
-            TocErrorKind::Offset { .. }
-        ));
+        assert!(matches!(kind(&|b| b[20..24].copy_from_slice(b"AAAA"), 1), TocErrorKind::Duplicate { id: A }));
+        assert!(matches!(kind(&|b| b[20..24].fill(0), 1), TocErrorKind::ClosedEarly));
+        assert!(matches!(kind(&|b| b[32..36].fill(1), 1), TocErrorKind::NotClosed { .. }));
+        assert!(matches!(kind(&|b| b[31] = 45, 4), TocErrorKind::Unaligned { id: B, offset: 45, .. }));
+        assert!(matches!(kind(&|b| b[31] = 1, 1), TocErrorKind::Offset { offset: 1, .. }));
+        assert!(matches!(kind(&|b| b[12..20].fill(255), 1), TocErrorKind::Offset { .. }));
+        assert!(matches!(kind(&|b| b[43] = 255, 1), TocErrorKind::Offset { .. }));
         // A chunk must not begin inside the table.
-        assert!(matches!(
-            kind(&|b| b[19] = 43, 1),
-            TocErrorKind::Offset { low: 44, .. }
-        ));
+        assert!(matches!(kind(&|b| b[19] = 43, 1), TocErrorKind::Offset { low: 44, .. }));
     }
 }

@@ -86,10 +86,7 @@ pub enum DeltaErrorKind {
 }
 
 fn error(at: usize, kind: DeltaErrorKind) -> DeltaError {
-    DeltaError {
-        at: at as u64,
-        kind,
-    }
+    DeltaError { at: at as u64, kind }
 }
 
 /// The two sizes that a delta begins with, in bytes.
@@ -111,13 +108,7 @@ impl Header {
         let (base_size, at) = varint::decode_size(delta).map_err(|e| size_error(0, e))?;
         let rest = delta.get(at..).unwrap_or_default();
         let (result_size, len) = varint::decode_size(rest).map_err(|e| size_error(at, e))?;
-        Ok((
-            Self {
-                base_size,
-                result_size,
-            },
-            at + len,
-        ))
+        Ok((Self { base_size, result_size }, at + len))
     }
 }
 
@@ -207,10 +198,7 @@ impl<'a> Iterator for Instructions<'a> {
                 None if need > rest.len() => {
                     return Some(Err(self.fail(DeltaErrorKind::Truncated)));
                 }
-                None => rest
-                    .iter()
-                    .rev()
-                    .fold(0, |word, &byte| word << 8 | u64::from(byte)),
+                None => rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
             };
             // Each bit takes the next byte or none, without a branch: which ones are there is hard to predict.
             let mut field = |bit: u32| {
@@ -247,38 +235,19 @@ impl std::iter::FusedIterator for Instructions<'_> {}
 /// `out` holds some beginning of the result.
 ///
 /// Time is linear in the delta and the result.
-pub fn apply(
-    base: &[u8],
-    delta: &[u8],
-    out: &mut Vec<u8>,
-    max_result: u64,
-) -> Result<(), DeltaError> {
+pub fn apply(base: &[u8], delta: &[u8], out: &mut Vec<u8>, max_result: u64) -> Result<(), DeltaError> {
     out.clear();
     let (header, mut instructions) = Instructions::parse(delta)?;
     let expected = header.result_size;
     if header.base_size != base.len() as u64 {
         let found = base.len() as u64;
-        return Err(error(
-            0,
-            DeltaErrorKind::BaseSize {
-                expected: header.base_size,
-                found,
-            },
-        ));
+        return Err(error(0, DeltaErrorKind::BaseSize { expected: header.base_size, found }));
     }
     if expected > max_result {
-        return Err(error(
-            0,
-            DeltaErrorKind::Limit {
-                size: expected,
-                limit: max_result,
-            },
-        ));
+        return Err(error(0, DeltaErrorKind::Limit { size: expected, limit: max_result }));
     }
     // Most results are about as large as their base, and then this is the only allocation.
-    let likely = (base.len() as u64)
-        .saturating_mul(2)
-        .saturating_add(delta.len() as u64);
+    let likely = (base.len() as u64).saturating_mul(2).saturating_add(delta.len() as u64);
     out.reserve(expected.min(likely) as usize);
     let mut room = expected;
     loop {
@@ -291,13 +260,9 @@ pub fn apply(
                 // Both are far below 2^63, so the sum is exact; on 32 bits a wrapped cast cannot pass the check.
                 if offset + len > base.len() as u64 {
                     let base = base.len() as u64;
-                    return Err(error(
-                        at,
-                        DeltaErrorKind::CopyOutOfBase { offset, len, base },
-                    ));
+                    return Err(error(at, DeltaErrorKind::CopyOutOfBase { offset, len, base }));
                 }
-                base.get(offset as usize..(offset + len) as usize)
-                    .unwrap_or_default()
+                base.get(offset as usize..(offset + len) as usize).unwrap_or_default()
             }
             Instruction::Insert(bytes) => bytes,
         };
@@ -308,13 +273,7 @@ pub fn apply(
         out.extend_from_slice(bytes);
     }
     if room != 0 {
-        return Err(error(
-            delta.len(),
-            DeltaErrorKind::TooLittle {
-                expected,
-                found: expected - room,
-            },
-        ));
+        return Err(error(delta.len(), DeltaErrorKind::TooLittle { expected, found: expected - room }));
     }
     Ok(())
 }

@@ -53,25 +53,13 @@ impl PackHeader {
             return Err(ParseError::truncated("pack header", Self::LEN, bytes.len()));
         };
         if *signature != Self::SIGNATURE {
-            return Err(ParseError::new(
-                0,
-                ParseErrorKind::Signature { what: "a pack" },
-            ));
+            return Err(ParseError::new(0, ParseErrorKind::Signature { what: "a pack" }));
         }
         let version = u32::from_be_bytes(*version);
         if !matches!(version, 2 | 3) {
-            return Err(ParseError::new(
-                4,
-                ParseErrorKind::Unsupported {
-                    what: "pack version",
-                    found: version,
-                },
-            ));
+            return Err(ParseError::new(4, ParseErrorKind::Unsupported { what: "pack version", found: version }));
         }
-        Ok(Self {
-            version,
-            count: u32::from_be_bytes(*count),
-        })
+        Ok(Self { version, count: u32::from_be_bytes(*count) })
     }
 
     /// The bytes.
@@ -185,24 +173,16 @@ impl Header {
             4 => (EntryKind::Tag, 0),
             6 => {
                 let decoded = varint::decode_offset(rest);
-                let (distance, n) =
-                    decoded.map_err(|error| number(error, "delta base distance", len, bytes))?;
+                let (distance, n) = decoded.map_err(|error| number(error, "delta base distance", len, bytes))?;
                 if distance == 0 {
-                    return Err(ParseError::new(
-                        len,
-                        ParseErrorKind::BaseOutOfPack { distance },
-                    ));
+                    return Err(ParseError::new(len, ParseErrorKind::BaseOutOfPack { distance }));
                 }
                 (EntryKind::OfsDelta { distance }, n)
             }
             7 => match ObjectId::from_prefix(rest, hash) {
                 Some(base) => (EntryKind::RefDelta { base }, hash.len()),
                 None => {
-                    return Err(ParseError::truncated(
-                        "delta base id",
-                        len + hash.len(),
-                        bytes.len(),
-                    ));
+                    return Err(ParseError::truncated("delta base id", len + hash.len(), bytes.len()));
                 }
             },
             other => return Err(ParseError::new(0, ParseErrorKind::EntryType(other))),
@@ -234,14 +214,11 @@ impl Header {
         let EntryKind::OfsDelta { distance } = self.kind else {
             return None;
         };
-        let base = at
-            .get()
-            .checked_sub(distance)
-            .filter(|&base| distance > 0 && base >= PackHeader::LEN as u64);
-        Some(base.map(PackOffset::new).ok_or(ParseError {
-            at: at.get(),
-            kind: ParseErrorKind::BaseOutOfPack { distance },
-        }))
+        let base = at.get().checked_sub(distance).filter(|&base| distance > 0 && base >= PackHeader::LEN as u64);
+        Some(
+            base.map(PackOffset::new)
+                .ok_or(ParseError { at: at.get(), kind: ParseErrorKind::BaseOutOfPack { distance } }),
+        )
     }
 }
 

@@ -115,18 +115,12 @@ pub enum ParseErrorKind {
 
 impl ParseError {
     pub(crate) fn new(at: usize, kind: ParseErrorKind) -> Self {
-        Self {
-            at: at as u64,
-            kind,
-        }
+        Self { at: at as u64, kind }
     }
 
     pub(crate) fn truncated(what: &'static str, need: usize, have: usize) -> Self {
         let (need, have) = (need as u64, have as u64);
-        Self {
-            at: have,
-            kind: ParseErrorKind::Truncated { what, need, have },
-        }
+        Self { at: have, kind: ParseErrorKind::Truncated { what, need, have } }
     }
 }
 

@@ -72,10 +72,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
         if version_2 {
             let version = be32(bytes, 4);
             if version != 2 {
-                let kind = ParseErrorKind::Unsupported {
-                    what: "pack index version",
-                    found: version,
-                };
+                let kind = ParseErrorKind::Unsupported { what: "pack index version", found: version };
                 return Err(ParseError::new(4, kind));
             }
         }
@@ -91,35 +88,16 @@ impl<D: AsRef<[u8]>> Idx<D> {
         // 64-bit arithmetic: 2^32 objects of 40 bytes stay far below its end, also where `usize` is narrow.
         let (n, found) = (u64::from(count), len as u64);
         let id_stride = if version_2 { h } else { h + 4 };
-        let expected = least as u64
-            + n * if version_2 {
-                h as u64 + 8
-            } else {
-                h as u64 + 4
-            };
-        let most = if version_2 {
-            expected + n * 8
-        } else {
-            expected
-        };
+        let expected = least as u64 + n * if version_2 { h as u64 + 8 } else { h as u64 + 4 };
+        let most = if version_2 { expected + n * 8 } else { expected };
         if found < expected || found > most {
             let what = "pack index";
-            return Err(ParseError::new(
-                len,
-                ParseErrorKind::WrongSize {
-                    what,
-                    expected,
-                    found,
-                },
-            ));
+            return Err(ParseError::new(len, ParseErrorKind::WrongSize { what, expected, found }));
         }
         // All below `len` now, so they fit.
         let (n, ids_at) = (count as usize, fanout_at + FANOUT_LEN);
-        let (ids_at, crcs_at, offsets_at) = if version_2 {
-            (ids_at, ids_at + n * h, ids_at + n * (h + 4))
-        } else {
-            (ids_at + 4, 0, ids_at)
-        };
+        let (ids_at, crcs_at, offsets_at) =
+            if version_2 { (ids_at, ids_at + n * h, ids_at + n * (h + 4)) } else { (ids_at + 4, 0, ids_at) };
         Ok(Self {
             hash,
             version: if version_2 { 2 } else { 1 },
@@ -205,10 +183,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
     pub fn offset(&self, pos: IdxPos) -> Result<PackOffset, ParseError> {
         self.check(pos);
         if self.version == 1 {
-            return Ok(PackOffset::new(u64::from(be32(
-                self.bytes(),
-                self.offsets_at + pos.index() * self.id_stride,
-            ))));
+            return Ok(PackOffset::new(u64::from(be32(self.bytes(), self.offsets_at + pos.index() * self.id_stride))));
         }
         let at = self.offsets_at + pos.index() * 4;
         match be32(self.bytes(), at) {
@@ -233,9 +208,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
     }
 
     /// The offsets in the order of the ids.
-    pub fn offsets(
-        &self,
-    ) -> impl ExactSizeIterator<Item = Result<PackOffset, ParseError>> + Clone + '_ {
+    pub fn offsets(&self) -> impl ExactSizeIterator<Item = Result<PackOffset, ParseError>> + Clone + '_ {
         (0..self.count as usize).map(|pos| self.offset(IdxPos::new(pos as u32)))
     }
 
@@ -256,11 +229,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
     pub fn lookup_bytes(&self, id: &[u8]) -> Option<IdxPos> {
         let (&first, _) = id.split_first().filter(|_| id.len() == self.hash.len())?;
         let range = self.bucket(first);
-        let ids = Ids {
-            bytes: self.bytes().get(self.ids_at..)?,
-            stride: self.id_stride,
-            len: self.hash.len(),
-        };
+        let ids = Ids { bytes: self.bytes().get(self.ids_at..)?, stride: self.id_stride, len: self.hash.len() };
         ids.search(id, range).map(IdxPos::new)
     }
 
@@ -298,10 +267,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
             let id = self.id_bytes(pos);
             let bucket = self.bucket(id.first().copied().unwrap_or_default());
             if last.is_some_and(|last| last > id) || !bucket.contains(&pos.get()) {
-                return Err(ParseError::new(
-                    self.ids_at + pos.index() * self.id_stride,
-                    ParseErrorKind::Order,
-                ));
+                return Err(ParseError::new(self.ids_at + pos.index() * self.id_stride, ParseErrorKind::Order));
             }
             last = Some(id);
             let offset = self.offset(pos)?.get();
@@ -326,19 +292,13 @@ impl<D: AsRef<[u8]>> Idx<D> {
 
     #[inline]
     fn check(&self, pos: IdxPos) {
-        assert!(
-            pos.get() < self.count,
-            "position {pos} in a pack index of {}",
-            self.count
-        );
+        assert!(pos.get() < self.count, "position {pos} in a pack index of {}", self.count);
     }
 
     /// Positions of the ids with that first byte. Within `count`, since the fan-out table never goes down.
     #[inline]
     fn bucket(&self, first_byte: u8) -> Range<u32> {
-        let start = first_byte
-            .checked_sub(1)
-            .map_or(0, |below| self.fanout(below));
+        let start = first_byte.checked_sub(1).map_or(0, |below| self.fanout(below));
         start..self.fanout(first_byte)
     }
 
@@ -359,21 +319,13 @@ impl<D: AsRef<[u8]>> Idx<D> {
     fn large_offset(&self, at: usize, slot: u32) -> Result<PackOffset, ParseError> {
         if slot >= self.large_count {
             let (found, limit) = (u64::from(slot), u64::from(self.large_count));
-            let kind = ParseErrorKind::OutOfRange {
-                what: "64-bit offset slot",
-                found,
-                limit,
-            };
+            let kind = ParseErrorKind::OutOfRange { what: "64-bit offset slot", found, limit };
             return Err(ParseError::new(at, kind));
         }
         let at = self.large_at + slot as usize * 8;
         let found = u64::from(be32(self.bytes(), at)) << 32 | u64::from(be32(self.bytes(), at + 4));
         if found >= 1 << 63 {
-            let kind = ParseErrorKind::OutOfRange {
-                what: "pack offset",
-                found,
-                limit: 1 << 63,
-            };
+            let kind = ParseErrorKind::OutOfRange { what: "pack offset", found, limit: 1 << 63 };
             return Err(ParseError::new(at, kind));
         }
         Ok(PackOffset::new(found))
@@ -406,9 +358,7 @@ impl<'a> Ids<'a> {
     /// The eight bytes behind the first as a number: within a bucket of the fan-out table, the first says nothing.
     #[inline]
     fn key(id: &[u8]) -> u64 {
-        id.get(1..)
-            .and_then(|rest| rest.first_chunk())
-            .map_or(0, |chunk| u64::from_be_bytes(*chunk))
+        id.get(1..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| u64::from_be_bytes(*chunk))
     }
 
     /// Finds `id` in `range`, a bucket of the fan-out table.
@@ -509,11 +459,7 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 
 /// Whether the last bytes are the checksum of all others.
 pub(crate) fn verify_trailer(bytes: &[u8], hash: HashKind) -> Result<(), ParseError> {
-    let Some((body, trailer)) = bytes
-        .len()
-        .checked_sub(hash.len())
-        .and_then(|at| bytes.split_at_checked(at))
-    else {
+    let Some((body, trailer)) = bytes.len().checked_sub(hash.len()).and_then(|at| bytes.split_at_checked(at)) else {
         return Err(ParseError::truncated("trailer", hash.len(), bytes.len()));
     };
     let mut checksum = Checksum::new(hash);
@@ -521,10 +467,7 @@ pub(crate) fn verify_trailer(bytes: &[u8], hash: HashKind) -> Result<(), ParseEr
     let expected = checksum.finish();
     let found = ObjectId::from_prefix(trailer, hash).unwrap_or(hash.null());
     if found != expected {
-        return Err(ParseError::new(
-            body.len(),
-            ParseErrorKind::Checksum { expected, found },
-        ));
+        return Err(ParseError::new(body.len(), ParseErrorKind::Checksum { expected, found }));
     }
     Ok(())
 }
@@ -540,9 +483,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            offset_limit: LARGE - 1,
-        }
+        Self { offset_limit: LARGE - 1 }
     }
 }
 
@@ -578,10 +519,7 @@ pub fn write_v2_with<W: Write>(
     let fanout = fanout(entries.clone().map(|(id, ..)| id), hash)?;
     let limit = u64::from(options.offset_limit.min(LARGE - 1));
     let n = u64::from(fanout[255]);
-    let large = entries
-        .clone()
-        .filter(|(.., offset)| offset.get() > limit)
-        .count() as u64;
+    let large = entries.clone().filter(|(.., offset)| offset.get() > limit).count() as u64;
     let h = hash.len() as u64;
     let size = 8 + FANOUT_LEN as u64 + n * (h + 8) + large * 8 + 2 * h;
     let mut out = Table::new(w, hash, size);
@@ -627,11 +565,7 @@ pub fn write_v1<W: Write>(
     let hash = pack_checksum.kind();
     let fanout = fanout(entries.clone().map(|(id, _)| id), hash)?;
     let h = hash.len() as u64;
-    let mut out = Table::new(
-        w,
-        hash,
-        FANOUT_LEN as u64 + u64::from(fanout[255]) * (4 + h) + 2 * h,
-    );
+    let mut out = Table::new(w, hash, FANOUT_LEN as u64 + u64::from(fanout[255]) * (4 + h) + 2 * h);
     out.fanout(&fanout)?;
     for (id, offset) in entries {
         let offset = offset.get();
@@ -649,10 +583,7 @@ fn fanout(ids: impl Iterator<Item = ObjectId>, hash: HashKind) -> Result<[u32; 2
     let (mut count, mut last) = (0u64, None);
     for id in ids {
         if id.kind() != hash {
-            return Err(WriteError::WrongHash {
-                expected: hash,
-                found: id.kind(),
-            });
+            return Err(WriteError::WrongHash { expected: hash, found: id.kind() });
         }
         if last.is_some_and(|last| last > id) {
             return Err(WriteError::Order { at: count });
@@ -680,9 +611,7 @@ pub(crate) struct Table<W: Write> {
 impl<W: Write> Table<W> {
     pub(crate) fn new(w: W, hash: HashKind, size: u64) -> Self {
         let options = hashfile::Options::default().size_hint(Some(size));
-        Self {
-            out: HashFile::with_options(w, hash, &options),
-        }
+        Self { out: HashFile::with_options(w, hash, &options) }
     }
 
     #[inline]
@@ -691,14 +620,10 @@ impl<W: Write> Table<W> {
     }
 
     fn fanout(&mut self, fanout: &[u32; 256]) -> io::Result<()> {
-        fanout
-            .iter()
-            .try_for_each(|slot| self.put(&slot.to_be_bytes()))
+        fanout.iter().try_for_each(|slot| self.put(&slot.to_be_bytes()))
     }
 
     pub(crate) fn finish(self) -> Result<(W, ObjectId), WriteError> {
-        self.out
-            .finish()
-            .map_err(|error| WriteError::Io(error.into()))
+        self.out.finish().map_err(|error| WriteError::Io(error.into()))
     }
 }

@@ -34,12 +34,7 @@ impl<D: AsRef<[u8]>> Rev<D> {
     /// position is below `count`. Linear, but only a glance at each position.
     ///
     /// Git does not compare the pack's checksum; a `.rev` of another pack with as many entries would give wrong answers.
-    pub fn parse(
-        data: D,
-        hash: HashKind,
-        count: u32,
-        pack_checksum: &ObjectId,
-    ) -> Result<Self, ParseError> {
+    pub fn parse(data: D, hash: HashKind, count: u32, pack_checksum: &ObjectId) -> Result<Self, ParseError> {
         let bytes = data.as_ref();
         let (len, h) = (bytes.len(), hash.len());
         let least = HEADER_LEN + 2 * h;
@@ -51,86 +46,40 @@ impl<D: AsRef<[u8]>> Rev<D> {
             return Err(ParseError::truncated("reverse index", least, len));
         };
         if *signature != SIGNATURE {
-            return Err(ParseError::new(
-                0,
-                ParseErrorKind::Signature {
-                    what: "a reverse index",
-                },
-            ));
+            return Err(ParseError::new(0, ParseErrorKind::Signature { what: "a reverse index" }));
         }
         let version = u32::from_be_bytes(*version);
         if version != 1 {
-            let kind = ParseErrorKind::Unsupported {
-                what: "reverse index version",
-                found: version,
-            };
+            let kind = ParseErrorKind::Unsupported { what: "reverse index version", found: version };
             return Err(ParseError::new(4, kind));
         }
         let hash_id = u32::from_be_bytes(*hash_id);
         match HashKind::from_file_id(hash_id) {
             Some(found) if found == hash => {}
             Some(found) => {
-                return Err(ParseError::new(
-                    8,
-                    ParseErrorKind::WrongHash {
-                        expected: hash,
-                        found,
-                    },
-                ));
+                return Err(ParseError::new(8, ParseErrorKind::WrongHash { expected: hash, found }));
             }
             None => {
-                let kind = ParseErrorKind::Unsupported {
-                    what: "hash in reverse index",
-                    found: hash_id,
-                };
+                let kind = ParseErrorKind::Unsupported { what: "hash in reverse index", found: hash_id };
                 return Err(ParseError::new(8, kind));
             }
         }
         let expected = least as u64 + u64::from(count) * 4;
         if len as u64 != expected {
             let what = "reverse index";
-            return Err(ParseError::new(
-                len,
-                ParseErrorKind::WrongSize {
-                    what,
-                    expected,
-                    found: len as u64,
-                },
-            ));
+            return Err(ParseError::new(len, ParseErrorKind::WrongSize { what, expected, found: len as u64 }));
         }
         let at = len - 2 * h;
-        let found = bytes
-            .get(at..)
-            .and_then(|rest| ObjectId::from_prefix(rest, hash))
-            .unwrap_or(hash.null());
+        let found = bytes.get(at..).and_then(|rest| ObjectId::from_prefix(rest, hash)).unwrap_or(hash.null());
         if found != *pack_checksum {
-            return Err(ParseError::new(
-                at,
-                ParseErrorKind::WrongPack {
-                    expected: *pack_checksum,
-                    found,
-                },
-            ));
+            return Err(ParseError::new(at, ParseErrorKind::WrongPack { expected: *pack_checksum, found }));
         }
-        let table = bytes
-            .get(HEADER_LEN..at)
-            .unwrap_or_default()
-            .as_chunks::<4>()
-            .0;
+        let table = bytes.get(HEADER_LEN..at).unwrap_or_default().as_chunks::<4>().0;
         // Without an early end the loop is a plain maximum, sixteen numbers at a time.
         if table.iter().map(|pos| u32::from_be_bytes(*pos)).max() >= Some(count) {
-            let bad = table
-                .iter()
-                .position(|pos| u32::from_be_bytes(*pos) >= count)
-                .unwrap_or(0);
-            let found = table
-                .get(bad)
-                .map_or(0, |pos| u64::from(u32::from_be_bytes(*pos)));
-            let kind = ParseErrorKind::OutOfRange {
-                what: "index position",
-                found,
-                limit: u64::from(count),
-            };
+            let bad = table.iter().position(|pos| u32::from_be_bytes(*pos) >= count).unwrap_or(0);
+            let found = table.get(bad).map_or(0, |pos| u64::from(u32::from_be_bytes(*pos)));
+            let kind = ParseErrorKind::OutOfRange { what: "index position", found, limit: u64::from(count) };
             return Err(ParseError::new(HEADER_LEN + bad * 4, kind));
         }
         Ok(Self { data, hash, count })
@@ -159,9 +108,7 @@ impl<D: AsRef<[u8]>> Rev<D> {
 
     /// The index positions in pack order.
     pub fn positions(&self) -> impl ExactSizeIterator<Item = IdxPos> + Clone + '_ {
-        self.table()
-            .iter()
-            .map(|pos| IdxPos::new(u32::from_be_bytes(*pos)))
+        self.table().iter().map(|pos| IdxPos::new(u32::from_be_bytes(*pos)))
     }
 
     /// Whether the trailer is the checksum of the bytes before it. Linear.
@@ -174,21 +121,14 @@ impl<D: AsRef<[u8]>> Rev<D> {
     pub fn verify_all<E: AsRef<[u8]>>(&self, idx: &Idx<E>) -> Result<(), ParseError> {
         self.verify_checksum()?;
         if self.count != idx.count() {
-            return Err(ParseError::new(
-                0,
-                ParseErrorKind::Disagrees {
-                    what: "reverse index",
-                },
-            ));
+            return Err(ParseError::new(0, ParseErrorKind::Disagrees { what: "reverse index" }));
         }
         let mut last = None;
         for (rank, pos) in self.positions().enumerate() {
             let offset = idx.offset(pos)?;
             // Strictly ascending offsets also mean that no position comes twice.
             if last >= Some(offset) {
-                let kind = ParseErrorKind::Disagrees {
-                    what: "reverse index",
-                };
+                let kind = ParseErrorKind::Disagrees { what: "reverse index" };
                 return Err(ParseError::new(HEADER_LEN + rank * 4, kind));
             }
             last = Some(offset);
@@ -203,13 +143,7 @@ impl<D: AsRef<[u8]>> Rev<D> {
 
     #[inline]
     fn table(&self) -> &[[u8; 4]] {
-        let rest = self
-            .data
-            .as_ref()
-            .get(HEADER_LEN..)
-            .unwrap_or_default()
-            .as_chunks::<4>()
-            .0;
+        let rest = self.data.as_ref().get(HEADER_LEN..).unwrap_or_default().as_chunks::<4>().0;
         rest.get(..self.count as usize).unwrap_or_default()
     }
 }

@@ -31,11 +31,7 @@ pub fn decode_size(bytes: &[u8]) -> Result<(u64, usize), VarintError> {
 
 /// Goes on with a size whose lowest `shift` bits are `value`. The entry header begins with such a part.
 #[inline]
-pub(crate) fn decode_size_after(
-    mut value: u64,
-    mut shift: u32,
-    bytes: &[u8],
-) -> Result<(u64, usize), VarintError> {
+pub(crate) fn decode_size_after(mut value: u64, mut shift: u32, bytes: &[u8]) -> Result<(u64, usize), VarintError> {
     for (i, &byte) in bytes.iter().enumerate() {
         let group = u64::from(byte & 0x7f);
         if shift >= 64 || (group << shift) >> shift != group {
@@ -47,11 +43,7 @@ pub(crate) fn decode_size_after(
         }
         shift += 7;
     }
-    Err(if shift >= 64 {
-        VarintError::Overflow
-    } else {
-        VarintError::Truncated
-    })
+    Err(if shift >= 64 { VarintError::Overflow } else { VarintError::Truncated })
 }
 
 /// Appends a size in its shortest form.
@@ -73,11 +65,7 @@ pub fn decode_offset(bytes: &[u8]) -> Result<(u64, usize), VarintError> {
         if byte & 0x80 == 0 {
             return Ok((value, i + 1));
         }
-        value = value
-            .checked_add(1)
-            .filter(|value| value >> 57 == 0)
-            .ok_or(VarintError::Overflow)?
-            << 7;
+        value = value.checked_add(1).filter(|value| value >> 57 == 0).ok_or(VarintError::Overflow)? << 7;
     }
     Err(VarintError::Truncated)
 }

@@ -100,9 +100,7 @@ impl Default for Inflate {
 
 impl std::fmt::Debug for Inflate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inflate")
-            .field("backend", &self.backend)
-            .finish_non_exhaustive()
+        f.debug_struct("Inflate").field("backend", &self.backend).finish_non_exhaustive()
     }
 }
 
@@ -137,16 +135,9 @@ impl Inflate {
     /// Like [`inflate_exact`](Self::inflate_exact), appending `size` bytes to `out`.
     ///
     /// A `size` that the input cannot hold is refused before memory is taken for it. After an error `out` is as before.
-    pub fn inflate_into(
-        &mut self,
-        input: &[u8],
-        size: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<usize, ZlibError> {
+    pub fn inflate_into(&mut self, input: &[u8], size: u64, out: &mut Vec<u8>) -> Result<usize, ZlibError> {
         let start = out.len();
-        let end = usize::try_from(size)
-            .ok()
-            .filter(|_| size <= max_inflated_len(input.len()));
+        let end = usize::try_from(size).ok().filter(|_| size <= max_inflated_len(input.len()));
         let Some(end) = end.and_then(|size| start.checked_add(size)) else {
             return Err(ZlibError::TooShort { expected: size });
         };
@@ -161,11 +152,7 @@ impl Inflate {
     /// Inflates until `out` is full or the stream ends, whichever is first; returns input bytes used and output bytes
     /// written. What lies beyond a full `out` is not judged; a stream that ends before it has its checksum verified, and
     /// one that is cut before it is an error.
-    pub fn inflate_prefix(
-        &mut self,
-        input: &[u8],
-        out: &mut [u8],
-    ) -> Result<(usize, usize), ZlibError> {
+    pub fn inflate_prefix(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize), ZlibError> {
         self.reset();
         let (mut consumed, mut produced) = (0, 0);
         while produced < out.len() {
@@ -203,13 +190,9 @@ impl Inflate {
     /// A step that neither uses nor makes anything needs more input, or more room; with both at hand it does not happen.
     /// A caller whose input has ended then knows that the stream is truncated.
     pub fn step(&mut self, input: &[u8], out: &mut [u8]) -> Result<Step, ZlibError> {
-        let zlib = self
-            .zlib
-            .get_or_insert_with(|| zlib_rs::Inflate::new(true, WINDOW_BITS));
+        let zlib = self.zlib.get_or_insert_with(|| zlib_rs::Inflate::new(true, WINDOW_BITS));
         let (before_in, before_out) = (zlib.total_in(), zlib.total_out());
-        let status = zlib
-            .decompress(input, out, InflateFlush::NoFlush)
-            .map_err(|_| ZlibError::Corrupt)?;
+        let status = zlib.decompress(input, out, InflateFlush::NoFlush).map_err(|_| ZlibError::Corrupt)?;
         Ok(Step {
             consumed: (zlib.total_in() - before_in) as usize,
             produced: (zlib.total_out() - before_out) as usize,
@@ -218,9 +201,7 @@ impl Inflate {
     }
 
     fn totals(&self) -> (u64, u64) {
-        self.zlib
-            .as_ref()
-            .map_or((0, 0), |zlib| (zlib.total_in(), zlib.total_out()))
+        self.zlib.as_ref().map_or((0, 0), |zlib| (zlib.total_in(), zlib.total_out()))
     }
 
     fn exact_zlib_rs(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize, ZlibError> {
@@ -232,28 +213,19 @@ impl Inflate {
         let (mut consumed, mut produced) = (0, 0);
         // More than one turn only where a buffer exceeds the 4 GiB that one call takes.
         loop {
-            let (rest, room) = (
-                input.get(consumed..).unwrap_or_default(),
-                out.get_mut(produced..).unwrap_or_default(),
-            );
+            let (rest, room) = (input.get(consumed..).unwrap_or_default(), out.get_mut(produced..).unwrap_or_default());
             // `Finish` promises that no further call needs a window, so none is kept.
             let flush = if rest.len() > LARGEST_CALL || room.len() > LARGEST_CALL {
                 InflateFlush::NoFlush
             } else {
                 InflateFlush::Finish
             };
-            let status = zlib
-                .decompress(rest, room, flush)
-                .map_err(|_| ZlibError::Corrupt)?;
+            let status = zlib.decompress(rest, room, flush).map_err(|_| ZlibError::Corrupt)?;
             let before = (consumed, produced);
             consumed = zlib.total_in() as usize;
             produced = zlib.total_out() as usize;
             if status == Status::StreamEnd {
-                return if produced == out.len() {
-                    Ok(consumed)
-                } else {
-                    Err(ZlibError::TooShort { expected })
-                };
+                return if produced == out.len() { Ok(consumed) } else { Err(ZlibError::TooShort { expected }) };
             }
             if flush == InflateFlush::Finish || before == (consumed, produced) {
                 // It stopped for want of input or of room.
@@ -270,17 +242,11 @@ impl Inflate {
     fn exact_sirocco(&mut self, input: &[u8], out: &mut [u8]) -> Result<usize, ZlibError> {
         use sirocco::{Format, inflate};
         let expected = out.len() as u64;
-        let decoder = self
-            .sirocco
-            .get_or_insert_with(|| Box::new(inflate::Decoder::new(Format::Zlib)));
+        let decoder = self.sirocco.get_or_insert_with(|| Box::new(inflate::Decoder::new(Format::Zlib)));
         match decoder.decompress(input, out, true) {
             Ok(progress) if progress.done => {
                 let (consumed, produced) = (progress.consumed, progress.output.len());
-                if produced as u64 == expected {
-                    Ok(consumed)
-                } else {
-                    Err(ZlibError::TooShort { expected })
-                }
+                if produced as u64 == expected { Ok(consumed) } else { Err(ZlibError::TooShort { expected }) }
             }
             // With all input given, only a full buffer stops it short of the end.
             Ok(_) | Err(inflate::Error::BufferFull | inflate::Error::InsufficientSpace) => {
@@ -309,10 +275,7 @@ pub struct Deflate {
 
 impl std::fmt::Debug for Deflate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Deflate")
-            .field("backend", &self.backend)
-            .field("level", &self.level)
-            .finish_non_exhaustive()
+        f.debug_struct("Deflate").field("backend", &self.backend).field("level", &self.level).finish_non_exhaustive()
     }
 }
 
@@ -358,13 +321,7 @@ impl Deflate {
     pub fn reset(&mut self) {
         match &mut self.zlib {
             Some(zlib) => zlib.reset(),
-            None => {
-                self.zlib = Some(zlib_rs::Deflate::new(
-                    i32::from(self.level),
-                    true,
-                    WINDOW_BITS,
-                ))
-            }
+            None => self.zlib = Some(zlib_rs::Deflate::new(i32::from(self.level), true, WINDOW_BITS)),
         }
     }
 
@@ -372,16 +329,10 @@ impl Deflate {
     /// `input`; then call until [`Step::done`], with what of the input is left, and with room.
     pub fn step(&mut self, input: &[u8], out: &mut [u8], finish: bool) -> Step {
         let level = i32::from(self.level);
-        let zlib = self
-            .zlib
-            .get_or_insert_with(|| zlib_rs::Deflate::new(level, true, WINDOW_BITS));
+        let zlib = self.zlib.get_or_insert_with(|| zlib_rs::Deflate::new(level, true, WINDOW_BITS));
         let (before_in, before_out) = (zlib.total_in(), zlib.total_out());
         // Of an input beyond one call's limit the end is not in sight yet.
-        let flush = if finish && input.len() <= LARGEST_CALL {
-            DeflateFlush::Finish
-        } else {
-            DeflateFlush::NoFlush
-        };
+        let flush = if finish && input.len() <= LARGEST_CALL { DeflateFlush::Finish } else { DeflateFlush::NoFlush };
         // Its errors are misuse of the state, which this type keeps sound, or no memory, where std aborts as well.
         let status = zlib.compress(input, out, flush).unwrap_or(Status::BufError);
         Step {
@@ -399,11 +350,10 @@ impl Deflate {
         loop {
             // The bound is exact enough for one turn; a second one only comes with inputs beyond 4 GiB.
             out.resize(end + room, 0);
-            let step = self.step(
-                input.get(consumed..).unwrap_or_default(),
-                out.get_mut(end..).unwrap_or_default(),
-                true,
-            );
+            let step =
+                self.step(input.get(consumed..).unwrap_or_default(), out.get_mut(end..).unwrap_or_default(), true);
+            // Only a state that was spoilt makes nothing of such a room; that must not turn into an endless loop.
+            assert!(step.done || step.produced > 0, "zlib-rs made no progress");
             consumed += step.consumed;
             end += step.produced;
             if step.done {
@@ -418,18 +368,12 @@ impl Deflate {
     fn deflate_sirocco(&mut self, input: &[u8], out: &mut Vec<u8>) {
         use sirocco::{Format, deflate};
         let level = deflate::Level::new(self.level);
-        let encoder = self
-            .sirocco
-            .get_or_insert_with(|| deflate::Encoder::new(Format::Zlib, level));
+        let encoder = self.sirocco.get_or_insert_with(|| deflate::Encoder::new(Format::Zlib, level));
         let mut end = out.len();
         let mut room = deflate::compress_bound(Format::Zlib, input.len());
         loop {
             out.resize(end + room, 0);
-            let progress = encoder.compress(
-                input,
-                out.get_mut(end..).unwrap_or_default(),
-                deflate::Flush::Finish,
-            );
+            let progress = encoder.compress(input, out.get_mut(end..).unwrap_or_default(), deflate::Flush::Finish);
             end += progress.output.len();
             if progress.done {
                 break;
