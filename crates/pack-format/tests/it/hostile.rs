@@ -42,7 +42,6 @@ fn delta_rules() {
     assert_eq!(bad(64, 10, &[whole]), DeltaErrorKind::TooMuch { expected: 10 });
     assert_eq!(bad(64, 65, &[whole]), DeltaErrorKind::TooLittle { expected: 65, found: 64 });
     assert_eq!(bad(64, 64, &[whole, Op::Raw(b"\x91")]), DeltaErrorKind::Truncated);
-    assert_eq!(bad(64, 64, &[Op::Raw(b"\x91")]), DeltaErrorKind::Truncated);
     assert_eq!(bad(64, 5, &[Op::Raw(b"\x05abc")]), DeltaErrorKind::Truncated);
     assert_eq!(bad(64, 64, &[whole, Op::Raw(b"\x05")]), DeltaErrorKind::Truncated);
     assert_eq!(bad(64, 64, &[whole, Op::Insert(b"Z")]), DeltaErrorKind::TooMuch { expected: 64 });
