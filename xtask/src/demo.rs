@@ -101,7 +101,7 @@ pub(crate) fn demo(sh: Sh, program: &Path, source: &Source, runs: usize, keep: b
     println!(
         "\nwaits: the whole clone or fetch as its user sees it, client included; packs: what the server spends, the same\n\
          requests run again into a pipe, median of {runs}, alternating; ratio: git / ours of that; peak: memory of that\n\
-         process. Every pair of results holds the same objects. Nothing but packstone made ours: see the check in demo.rs."
+         process. Both results of a request hold the same objects, and git's trace shows that no git pack-objects made ours."
     );
     if keep {
         println!("kept: {}", stage.work.display());
