@@ -1,0 +1,42 @@
+//! The commands, a page each.
+
+use std::ffi::OsString;
+
+use crate::env::Environment;
+use crate::report::Failure;
+
+pub(crate) mod hook;
+pub(crate) mod pack_objects;
+
+/// A command: its name, what it is for, its help page, and its work.
+pub(crate) struct Entry {
+    /// As typed.
+    pub(crate) name: &'static str,
+    /// One line for the list of commands.
+    pub(crate) about: &'static str,
+    /// The page that `--help` shows.
+    pub(crate) page: fn() -> String,
+    /// Does it. Gets the words behind the name.
+    pub(crate) run: fn(Environment, &[OsString]) -> Result<(), Failure>,
+}
+
+/// Every command.
+pub(crate) const ALL: &[Entry] = &[
+    Entry {
+        name: "pack-objects",
+        about: "write a pack of chosen objects to a file or to standard output",
+        page: pack_objects::page,
+        run: pack_objects::run,
+    },
+    Entry {
+        name: "hook",
+        about: "answer the calls that git makes through uploadpack.packObjectsHook",
+        page: hook::page,
+        run: hook::run,
+    },
+];
+
+/// The command of this name.
+pub(crate) fn find(name: &std::ffi::OsStr) -> Option<&'static Entry> {
+    ALL.iter().find(|entry| name == entry.name)
+}
