@@ -6,6 +6,7 @@
 //! `packstone-pack-bitmap`, to write it as a pack use `packstone-pack-objects`.
 //!
 //! ```no_run
+//! # use {object as packstone_object, odb as packstone_odb};
 //! use packstone_object::HashKind;
 //! use packstone_odb::{Options, Store};
 //! use packstone_revwalk::{CommitGraph, Commits, LimitOptions, Shallow, limit};
@@ -45,12 +46,15 @@ mod error;
 
 pub mod commit_graph;
 mod commits;
+mod edges;
 pub mod filter;
 pub mod limit;
 mod numbering;
+mod objects;
 mod peel;
 mod set;
 pub mod shallow;
+mod trees;
 
 pub use commit_graph::{CommitGraph, GraphPos};
 pub use commits::{CommitInfo, Commits};
@@ -58,6 +62,7 @@ pub use error::WalkError;
 pub use filter::{Filter, FilterError};
 pub use limit::{Edge, LimitOptions, LimitStats, Limited, LimitedCommit, MissingHaves, Stop, limit};
 pub use numbering::{Numbering, Place};
+pub use objects::{BlobRule, Boundary, Missing, ObjectWalk, WalkOptions, WalkStats};
 pub use peel::{Peeled, peel};
 pub use set::{ObjectNr, ObjectSet, Ranges};
 pub use shallow::{Shallow, ShallowError};

@@ -1,0 +1,2 @@
+//! Damage in what is packed.
+
