@@ -63,7 +63,7 @@ pub(crate) fn read(
                 pack.cache().insert(pack.key(walk.at), base.clone());
                 break base;
             }
-            Err(error) => break instead(pack, walk.at, at, error, &mut elsewhere)?,
+            Err(error) => break instead(pack, walk.at, at, error, &mut scratch.hops, &mut elsewhere)?,
         }
     };
     out.clear();
@@ -75,13 +75,16 @@ pub(crate) fn read(
                 base = Base { kind: base.kind, bytes: Arc::new(std::mem::take(out)) };
                 pack.cache().insert(pack.key(hop.at), base.clone());
             }
-            Err(error) => base = instead(pack, hop.at, at, error, &mut elsewhere)?,
+            Err(error) => {
+                base = instead(pack, hop.at, at, error, &mut scratch.hops, &mut elsewhere)?;
+                continue;
+            }
         }
         if last {
             return Ok(base.kind);
         }
     }
-    // No delta at all: the object itself was in the cache.
+    // No delta to apply: the object itself was in the cache.
     check_limit(base.bytes.len() as u64, limit)?;
     out.extend_from_slice(&base.bytes);
     Ok(base.kind)
@@ -131,10 +134,10 @@ impl Walk {
         let base = pack.base_of(PackOffset::new(here), kind)?;
         // Only called for deltas, which have a base.
         let Some(base) = base else { return Err(pack.corrupt(here, Damage::Cycle)) };
-        self.at = base.get();
-        if self.at == self.trap {
+        if base.get() == self.trap {
             return Err(pack.corrupt(here, Damage::Cycle));
         }
+        self.at = base.get();
         self.steps += 1;
         if self.steps == self.next_trap {
             self.trap = self.at;
@@ -194,21 +197,34 @@ fn up(
     })
 }
 
-/// The base at `at` from elsewhere after `error`, unless it is the object asked for, or there is no elsewhere.
+/// A base from elsewhere after `error` at `at`: the object that should be there, or else one of those that are made from it,
+/// whose deltas are then not needed (`hops` loses them). Not the object asked for: finding that is the caller's work.
+#[cold]
 fn instead(
     pack: &Pack,
-    at: u64,
+    mut at: u64,
     asked: u64,
     error: ReadError,
+    hops: &mut Vec<Hop>,
     elsewhere: &mut Option<Elsewhere<'_>>,
 ) -> Result<Base, ReadError> {
     let Some(elsewhere) = elsewhere else { return Err(error) };
-    if at == asked || !matches!(error, ReadError::Corrupt(_)) {
+    if !error.is_corrupt() {
         return Err(error);
     }
     let order = pack.order()?;
-    let id = order.pos_at(PackOffset::new(at)).map(|pos| pack.idx().id(order.idx_pos(pos)));
-    id.and_then(|id| elsewhere(&id)).ok_or(error)
+    loop {
+        if at != asked
+            && let Some(pos) = order.pos_at(PackOffset::new(at))
+            && let Some(base) = elsewhere(&pack.idx().id(order.idx_pos(pos)))
+        {
+            return Ok(base);
+        }
+        match hops.pop() {
+            Some(hop) => at = hop.at,
+            None => return Err(error),
+        }
+    }
 }
 
 fn check_limit(size: u64, limit: Option<u64>) -> Result<(), ReadError> {

@@ -1,5 +1,52 @@
-//! git's object database: packs, loose objects and alternates, with budgeted caches and a thread-safe handle.
-// Denied by the workspace; lifted in `source.rs` for the one call that maps a file.
+//! Reads git's object database (`.git/objects`): packs, loose objects and alternates, through one thread-safe handle.
+//!
+//! For programs that need objects out of a repository: servers, mirrors, caches, analysis tools. Use
+//! `packstone-pack-format` if you have the bytes of a pack and no repository, `packstone-revwalk` to walk the graph of
+//! objects, `packstone-object` to parse what is read here.
+//!
+//! ```no_run
+//! use packstone_object::{HashKind, ObjectId};
+//! use packstone_odb::{Options, Store};
+//!
+//! let store = Store::open("repo/.git/objects".as_ref(), Options::new(HashKind::Sha1))?;
+//! let id: ObjectId = "ce013625030ba8dba906f756967f9e9ca394464a".parse()?;
+//! let mut content = Vec::new();
+//! let kind = store.read(&id, &mut content)?;
+//! println!("{} of {} bytes", kind.name(), content.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The types
+//! - [`Store`]: the handle. [`read`](Store::read) (whole), [`header`](Store::header) (kind and size), [`stream`](Store::stream)
+//!   (piece by piece), [`find`](Store::find) (where), [`prefix`](Store::prefix) (abbreviations), [`ids`](Store::ids) (all).
+//! - [`Options`]: hash, byte source, cache budget, limits, alternates from the environment ([`alternates`] parses them).
+//! - [`Pack`] and [`PackOrder`]: the layer below, for those who work with packs as such: entries as they lie, in the
+//!   order of their offsets, without look-ups or copies.
+//! - [`ReadError`], [`OpenError`], [`Problem`]: damage, absence, limits and the system's refusals, kept apart.
+//! - [`Observer`]: progress and cancellation, for the crates above this one.
+//!
+//! # How an object is found
+//! One object directory after the other, the own one first, then alternates in git's order. In each, packs first, those
+//! that were of use last before others; then loose objects. After a miss in all of them the directories are listed once
+//! more if they may have changed, since other processes repack. Packs and indices are opened when first needed.
+//!
+//! If the copy found is damaged, others are tried: other entries, packs, loose files. Only then may a delta's base come
+//! from outside its pack, and what was recovered so is checked by its name. Whatever the system refuses for the moment
+//! (no file handles left, a stale handle) is reported as such and never held against a pack.
+//!
+//! # Guarantees
+//! - **Panics**: none that bytes on disk can reach; positions handed in by callers say so under `# Panics`. The exception
+//!   that no program can rule out: see [`ByteSource::Mmap`] on files changed in place.
+//! - **Allocation**: never by a claimed size alone. A claim is held against the bytes that are there first, and large
+//!   results grow as they are produced. [`Options::max_object_size`] sets a limit on top.
+//! - **Termination**: delta chains are followed without recursion and cycles are detected; truncated streams are errors.
+//! - **Complexity**: a look-up is O(log log n) in each pack as a rule, O(log n) at worst; a read is linear in the object and
+//!   its uncached deltas.
+//! - **Threads**: [`Store`] is `Clone + Send + Sync`; no lock is held while bytes are read or inflated. The base cache is
+//!   sharded, and one budget holds for all threads. No thread is started.
+//! - **Determinism**: what a read returns does not depend on cache, byte source or other threads.
+
+// Denied by the workspace, and lifted for one call in `source.rs`, which maps a file.
 #![deny(unsafe_code)]
 
 pub mod alternates;

@@ -152,6 +152,11 @@ impl State {
         self.slots.iter().map(|slot| &**slot)
     }
 
+    /// Whether something that the list was made from has visibly changed since.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.directories.iter().any(Seen::has_changed)
+    }
+
     /// Whether nothing that the list was made from has changed since, for certain.
     pub(crate) fn is_current(&self) -> bool {
         self.directories.iter().all(Seen::is_current)
@@ -186,8 +191,12 @@ impl Seen {
         }
     }
 
+    fn has_changed(&self) -> bool {
+        fs::metadata(&self.path).ok().map(|meta| Stamp::of(&meta)) != self.stamp
+    }
+
     fn is_current(&self) -> bool {
-        self.settled && fs::metadata(&self.path).ok().map(|meta| Stamp::of(&meta)) == self.stamp
+        self.settled && !self.has_changed()
     }
 }
 

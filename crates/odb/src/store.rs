@@ -130,6 +130,9 @@ const MAX_ROUNDS: usize = 5;
 /// How deep recovery follows damaged bases into other copies that are deltas with damaged bases themselves.
 const MAX_RECOVERY_DEPTH: usize = 16;
 
+/// After so many bases of one object turned out to be lost, the object is.
+const MAX_RECOVERY_FAILURES: usize = 256;
+
 impl Store {
     /// Opens the object directory `objects_dir` (`.git/objects`): lists it and its alternates, opens no pack.
     ///
@@ -445,8 +448,15 @@ impl Store {
         if current.is_current() {
             return Ok(None);
         }
-        let new = self.rescan(&current)?;
-        Ok((new.generation != searched.generation).then_some(new))
+        // Listing a directory is not atomic: what was added and removed meanwhile may show in neither place.
+        let mut listed = self.rescan(&current)?;
+        for _ in 1..MAX_ROUNDS {
+            if listed.generation != searched.generation || !listed.has_changed() {
+                break;
+            }
+            listed = self.rescan(&listed)?;
+        }
+        Ok((listed.generation != searched.generation).then_some(listed))
     }
 
     fn search<T>(
@@ -571,7 +581,7 @@ impl Store {
     fn recover(&self, id: &ObjectId, first: ReadError, out: &mut Vec<u8>) -> Result<ObjectKind, ReadError> {
         let mut state = self.state();
         for _ in 0..MAX_ROUNDS {
-            if let Some(base) = self.other_copy(&state, id, &mut Vec::new()) {
+            if let Some(base) = self.other_copy(&state, id, &mut Recovery::default()) {
                 out.clear();
                 out.extend_from_slice(&base.bytes);
                 return Ok(base.kind);
@@ -585,10 +595,9 @@ impl Store {
         Err(first)
     }
 
-    /// Any copy that reads well and has the right name. `visiting` holds the objects that this is done for, outermost
-    /// first: a base that needs the object itself is no help.
-    fn other_copy(&self, state: &State, id: &ObjectId, visiting: &mut Vec<ObjectId>) -> Option<Base> {
-        if visiting.contains(id) || visiting.len() >= MAX_RECOVERY_DEPTH {
+    /// Any copy that reads well and has the right name.
+    fn other_copy(&self, state: &State, id: &ObjectId, recovery: &mut Recovery) -> Option<Base> {
+        if recovery.is_hopeless(id) {
             return None;
         }
         let mut scratch = Scratch::new();
@@ -598,16 +607,20 @@ impl Store {
         for slot in state.slots() {
             let Ok(Some(pack)) = slot.open_all(&self.0.shared, &self.0.problems) else { continue };
             // All entries of that name: a pack may hold an object twice.
-            for pos in pack.idx().prefix_range(&Prefix::from(*id)) {
-                copies.extend(pack.offset(IdxPos::new(pos)).ok().map(|at| (pack, at)));
+            for pos in pack.idx().prefix_range(&Prefix::from(*id)).map(IdxPos::new) {
+                copies.extend(pack.offset(pos).ok().map(|at| (pack, pos, at)));
             }
         }
         // Complete copies first,
-        for &(pack, at) in &copies {
-            if let Ok(kind) = pack.read(at, &mut scratch, &mut out)
-                && verify(id, kind, &out, pack.path(), at.get()).is_ok()
-            {
-                return Some(Base { kind, bytes: Arc::new(out) });
+        for &(pack, pos, at) in &copies {
+            if !self.0.damaged.holds(pack, pos) {
+                let result = pack.read(at, &mut scratch, &mut out).and_then(|kind| {
+                    verify(id, kind, &out, pack.path(), at.get())?;
+                    Ok(kind)
+                });
+                if let Ok(kind) = self.noting(pack, pos, id, result) {
+                    return Some(Base { kind, bytes: Arc::new(out) });
+                }
             }
         }
         for source in 0..state.sources.len() {
@@ -620,10 +633,10 @@ impl Store {
             }
         }
         // then those whose bases have to be gathered.
-        visiting.push(*id);
+        recovery.visiting.push(*id);
         let mut found = None;
-        for &(pack, at) in &copies {
-            let mut elsewhere = |base: &ObjectId| self.other_copy(state, base, visiting);
+        for &(pack, _, at) in &copies {
+            let mut elsewhere = |base: &ObjectId| self.other_copy(state, base, recovery);
             if let Ok(kind) = chain::read(pack, at.get(), &mut scratch, &mut out, Some(&mut elsewhere))
                 && verify(id, kind, &out, pack.path(), at.get()).is_ok()
             {
@@ -631,8 +644,29 @@ impl Store {
                 break;
             }
         }
-        visiting.pop();
+        recovery.visiting.pop();
+        if found.is_none() {
+            recovery.hopeless.insert(*id);
+        }
         found
+    }
+}
+
+/// What one recovery keeps in mind, so that it ends soon.
+#[derive(Default)]
+struct Recovery {
+    /// The objects that bases are being gathered for, outermost first: a base that needs one of them is no help.
+    visiting: Vec<ObjectId>,
+    /// Objects that were sought in vain.
+    hopeless: HashSet<ObjectId>,
+}
+
+impl Recovery {
+    fn is_hopeless(&self, id: &ObjectId) -> bool {
+        self.visiting.contains(id)
+            || self.hopeless.contains(id)
+            || self.visiting.len() >= MAX_RECOVERY_DEPTH
+            || self.hopeless.len() >= MAX_RECOVERY_FAILURES
     }
 }
 

@@ -433,7 +433,7 @@ pub fn unhex(text: &str) -> Vec<u8> {
 
 /// A zlib stream of `bytes` at a level from 0 (stored) to 9.
 pub fn deflate(bytes: &[u8], level: i32) -> Vec<u8> {
-    let mut out = vec![0; bytes.len() + bytes.len() / 100 + 1024];
+    let mut out = vec![0; 2 * bytes.len() + 1024];
     let mut state = zlib_rs::Deflate::new(level, true, 15);
     let status = state.compress(bytes, &mut out, zlib_rs::DeflateFlush::Finish).unwrap();
     assert_eq!(status, zlib_rs::Status::StreamEnd);

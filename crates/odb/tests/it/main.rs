@@ -1,0 +1,11 @@
+//! The public API against git, against packs made to hurt, and against a naive model.
+
+mod alternates;
+mod concurrency;
+mod damage;
+mod golden;
+mod hostile;
+mod loose;
+mod props;
+mod regressions;
+mod support;
