@@ -62,7 +62,7 @@ fn deltas(c: &mut Criterion) {
 }
 
 fn zlib(c: &mut Criterion) {
-    let text: Vec<u8> = (0..400u32).flat_map(|i| format!("line {i} of {}\n", i * i % 97).into_bytes()).collect();
+    let text: Vec<u8> = (0..800u32).flat_map(|i| format!("line {i} of {}\n", i * i % 97).into_bytes()).collect();
     for &backend in Backend::ALL {
         for len in [100, 6000] {
             let mut stream = Vec::new();

@@ -65,6 +65,9 @@ pub enum ParseErrorKind {
         /// The distance that the entry says.
         distance: u64,
     },
+    /// An offset that lies in the pack's own header, where no entry can be.
+    #[error("pack offset {0} lies in the pack's header")]
+    OffsetInHeader(u64),
     /// A number beyond its limit.
     #[error("{what} {found} is not below {limit}")]
     OutOfRange {

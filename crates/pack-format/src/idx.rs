@@ -272,7 +272,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
             last = Some(id);
             let offset = self.offset(pos)?.get();
             if offset < crate::entry::PackHeader::LEN as u64 {
-                let kind = ParseErrorKind::BaseOutOfPack { distance: offset };
+                let kind = ParseErrorKind::OffsetInHeader(offset);
                 return Err(ParseError::new(self.offsets_at + pos.index() * 4, kind));
             }
         }
