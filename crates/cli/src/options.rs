@@ -16,7 +16,7 @@ use crate::report::Failure;
 pub(crate) enum Takes {
     /// None.
     Nothing,
-    /// One, joined by `=` or as the next word.
+    /// One, joined by `=` or as the next word. In angle brackets where it has several parts.
     Value(&'static str),
     /// One joined by `=`, or none.
     Optional(&'static str),
@@ -133,6 +133,7 @@ impl<T> Table<T> {
             let short = option.short.map_or_else(String::new, |letter| format!("-{letter}, "));
             let value = match option.takes {
                 Takes::Nothing => String::new(),
+                Takes::Value(form) if form.starts_with('<') => format!(" {form}"),
                 Takes::Value(name) => format!(" <{name}>"),
                 Takes::Optional(name) => format!("[=<{name}>]"),
             };

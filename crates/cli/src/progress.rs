@@ -41,6 +41,11 @@ impl Meter {
         Meter { hidden, value: AtomicU64::new(0), due: AtomicU64::new(u64::MAX), line: Mutex::new(None) }
     }
 
+    /// Brings the open phase up to `value`, where its steps were fewer than what they found.
+    pub(crate) fn raise(&self, value: u64) {
+        self.value.fetch_max(value, Ordering::Relaxed);
+    }
+
     /// Closes the open phase.
     pub(crate) fn finish(&self) {
         self.replace(None);

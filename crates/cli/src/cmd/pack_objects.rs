@@ -167,7 +167,7 @@ const TABLE: Table<Typed> = Table {
         ),
         option!(
             "index-version",
-            Takes::Value("version>[,<offset"),
+            Takes::Value("<version>[,<offset>]"),
             false,
             "write the pack index file in the specified idx format version",
             |typed, _, given| {
@@ -964,6 +964,7 @@ fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(),
     let selection = selection.map_err(|error| Failure::Fatal(chain(&error)))?;
     let count = selection.objects.count();
     if let Some(meter) = &meter {
+        meter.raise(count);
         meter.finish();
         meter.phase("Counting objects", Some(count));
         meter.inc(count);

@@ -1,0 +1,32 @@
+//! The program as its users meet it: command lines, environments, real repositories, and git beside it.
+
+use std::process::Output;
+
+use testkit::repo::{TestRepo, output};
+
+mod config;
+mod discovery;
+mod hook;
+mod packs;
+mod usage;
+
+/// Our program.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_packstone");
+
+/// Runs our program in the repository's isolated environment.
+fn packstone(repo: &TestRepo, words: &[&str], input: &str) -> Output {
+    output(repo.program(PROGRAM).args(words), input.as_bytes())
+}
+
+/// Exit code, and standard error as text.
+fn said(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Asserts success, and gives standard output.
+#[track_caller]
+fn succeeded(output: Output) -> Vec<u8> {
+    let (code, text) = said(&output);
+    assert_eq!(code, Some(0), "{text}");
+    output.stdout
+}
