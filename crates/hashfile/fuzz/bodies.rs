@@ -83,7 +83,8 @@ pub(crate) fn ops_hashfile(bytes: &[u8]) {
         .skip_hash(skip)
         .hash_on_thread(flags & 4 != 0)
         .size_hint((flags & 8 != 0).then_some(u64::from(flags) * 5));
-    let sink = Sink { data: Cursor::new(Vec::new()), left: Cell::new(2000), dice: u32::from(flags), ragged: flags & 16 != 0 };
+    let sink =
+        Sink { data: Cursor::new(Vec::new()), left: Cell::new(2000), dice: u32::from(flags), ragged: flags & 16 != 0 };
     // What is lent must outlive the thread.
     let source: Vec<u8> = (0..70_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
 

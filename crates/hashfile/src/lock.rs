@@ -267,9 +267,7 @@ pub enum Holder {
     )]
     Unknown,
     /// A process with the recorded number runs; numbers are used again, so it may be another one.
-    #[error(
-        "process {pid} may hold it: wait for it to end; if it is no git process, remove the file and try again"
-    )]
+    #[error("process {pid} may hold it: wait for it to end; if it is no git process, remove the file and try again")]
     Running {
         /// The recorded number.
         pid: u32,

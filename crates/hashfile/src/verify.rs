@@ -7,6 +7,7 @@ use std::path::Path;
 use object::{Checksum, HashKind, ObjectId};
 
 use crate::DEFAULT_IO_BUFFER_SIZE;
+use crate::digest::update_cold;
 use crate::error::VerifyError;
 
 /// What the last bytes of an intact file say.
@@ -30,7 +31,7 @@ pub fn verify(bytes: &[u8], kind: HashKind) -> Result<Trailer, VerifyError> {
     let mut sum = Checksum::new(kind);
     // A null trailer is never compared, so its file need not be hashed.
     if trailer.iter().any(|&b| b != 0) {
-        sum.update(content);
+        update_cold(&mut sum, content);
     }
     judge(sum, trailer, split as u64, kind)
 }

@@ -7,7 +7,7 @@ use object::{Checksum, HashKind, ObjectId};
 
 use crate::checkpoint::{Checkpoint, History, SetLen};
 use crate::crc::RunningCrc;
-use crate::digest::Digest;
+use crate::digest::{Digest, update_cold};
 use crate::error::WriteError;
 
 /// Bytes buffered between a producer and a file: the one size for all of packstone, reading and writing.
@@ -34,8 +34,8 @@ pub struct Options {
     pub skip_hash: bool,
     /// Hash on a second thread while this one produces and writes. Default: `false`.
     ///
-    /// Costs up to ten more buffers. Results, trailer and writes are the same. If the system refuses a thread, the
-    /// writer hashes as if not asked.
+    /// Costs up to ten more buffers; content and trailer are the same. If the system refuses a thread, the writer hashes
+    /// as if not asked.
     pub hash_on_thread: bool,
 }
 
@@ -116,16 +116,16 @@ impl Options {
 /// use packstone_hashfile::{HashFile, Options};
 ///
 /// let mapped = vec![7u8; 3 << 20]; // stands for a memory-mapped pack
-/// let (pack, id) = std::thread::scope(|scope| {
+/// let (pack, id) = std::thread::scope(|scope| -> std::io::Result<_> {
 ///     let options = Options::default().hash_on_thread(true);
 ///     let mut out = HashFile::scoped(scope, Vec::new(), HashKind::Sha1, &options);
 ///     out.write_all(b"header")?;
 ///     out.write_shared(&mapped[1 << 20..])?; // written here, hashed there, copied nowhere
-///     out.finish()
+///     Ok(out.finish()?)
 /// })?;
 /// assert_eq!(pack.len(), 6 + (2 << 20) + 20);
 /// assert_eq!(&pack[pack.len() - 20..], id.as_bytes());
-/// # Ok::<(), packstone_hashfile::WriteError>(())
+/// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct HashFile<W, S = &'static [u8]> {
     inner: W,
@@ -418,7 +418,7 @@ impl<W: Write, S> Write for HashFile<W, S> {
             return Ok(self.fill(bytes));
         }
         match &mut self.digest {
-            Digest::Thread(_) => return Ok(self.fill(bytes)), // it cannot borrow them
+            Digest::Thread(_) => Ok(self.fill(bytes)), // it cannot borrow them
             Digest::Off => {
                 let n = write_some(&mut self.inner, &bytes[..direct])?;
                 self.hashed += n as u64;
@@ -429,7 +429,7 @@ impl<W: Write, S> Write for HashFile<W, S> {
                 let n = write_some(&mut self.inner, &bytes[..direct])?;
                 self.hashed += n as u64;
                 self.crc.update(&bytes[..n]);
-                sum.update(&bytes[..n]);
+                update_cold(sum, &bytes[..n]);
                 Ok(n)
             }
         }

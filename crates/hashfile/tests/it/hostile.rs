@@ -58,7 +58,7 @@ fn an_error_that_goes_away() {
     impl Write for Valve {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.1 += 1;
-            if self.1 % 3 != 0 {
+            if !self.1.is_multiple_of(3) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             let n = bytes.len().min(11);

@@ -66,7 +66,9 @@ fn a_name_that_is_taken() {
         assert!(matches!(persist(b"content", IfExists::Refuse), Err(PublishError::Exists { .. })));
         for (content, differs) in [(&b"conXent"[..], 3), (b"cont", 4), (b"content and more", 7)] {
             match persist(content, IfExists::Compare) {
-                Err(PublishError::Collision { path, at }) => assert_eq!((path.as_path(), at), (dest.as_path(), differs)),
+                Err(PublishError::Collision { path, at }) => {
+                    assert_eq!((path.as_path(), at), (dest.as_path(), differs))
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -290,7 +292,7 @@ mod unix {
         create_dir_all(&shared, Shared::Group).unwrap();
         assert_eq!(mode(&shared), Shared::Group.widen(mode(&plain), true));
         #[cfg(target_os = "linux")]
-        assert_eq!(mode(&shared.parent().unwrap()) & 0o2070, 0o2070);
+        assert_eq!(mode(shared.parent().unwrap()) & 0o2070, 0o2070);
         fs::write(root.path().join("file"), b"").unwrap();
         assert!(create_dir(&root.path().join("file"), Shared::Umask).is_err());
     }

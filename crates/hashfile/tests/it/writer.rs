@@ -251,5 +251,8 @@ fn verifying_files() {
             other => panic!("{other:?}"),
         }
     }
-    assert!(matches!(verify_reader(File::open(dir.path()).unwrap(), HashKind::Sha1), Err(VerifyError::Io { at: 0, .. })));
+    assert!(matches!(
+        verify_reader(File::open(dir.path()).unwrap(), HashKind::Sha1),
+        Err(VerifyError::Io { at: 0, .. })
+    ));
 }
