@@ -30,18 +30,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("runs of {run} bytes; hashing alone {hash:.1} ms\n");
     println!("| sink | write alone | hashed here | thread, copied | scoped thread, lent |\n|---|---|---|---|---|");
     for name in ["/dev/null", "pipe", "file"] {
-        let open = || -> io::Result<(File, Option<Child>)> {
+        let open = || -> io::Result<(Box<dyn Write>, Option<Child>)> {
             Ok(match name {
                 "pipe" => {
                     let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
                     let pipe = child.stdin.take().ok_or_else(|| io::Error::other("no pipe"))?;
-                    (File::from(std::os::fd::OwnedFd::from(pipe)), Some(child))
+                    (Box::new(pipe), Some(child))
                 }
                 "file" => {
                     let _ = std::fs::remove_file(&path);
-                    (File::create_new(&path)?, None)
+                    (Box::new(File::create_new(&path)?), None)
                 }
-                name => (OpenOptions::new().write(true).open(name)?, None),
+                name => (Box::new(OpenOptions::new().write(true).open(name)?), None),
             })
         };
         let time = |threaded: bool, lent: bool, skip: bool| {
