@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use gix_config::parse::{EventRef, Events};
 
-use crate::env::{Environment, bytes_to_path, os_bytes};
+use crate::env::{Environment, Pair, bytes_to_path, os_bytes};
 use crate::number::{self, NumberError};
 use crate::quote::unquote;
 use crate::report::{Failure, plain_io};
@@ -180,9 +180,7 @@ impl Config {
 
     /// A number that fits a 32-bit signed integer.
     pub(crate) fn int(&self, key: &str) -> Result<Option<i32>, Failure> {
-        self.each(key, |entry| {
-            entry.number(|text| number::signed(text, i64::from(i32::MAX))).map(|value| value as i32)
-        })
+        self.each(key, |entry| entry.number(|text| number::signed(text, i64::from(i32::MAX))).map(|value| value as i32))
     }
 
     /// An unsigned size.
@@ -301,10 +299,7 @@ impl Loader<'_> {
         }
         let text = entry.text()?;
         let Some(path) = self.expand(text) else {
-            return Err(Failure::Fatal(format!(
-                "could not expand include path '{}'",
-                String::from_utf8_lossy(text)
-            )));
+            return Err(Failure::Fatal(format!("could not expand include path '{}'", String::from_utf8_lossy(text))));
         };
         if path.is_absolute() {
             return Ok(Some(path));
@@ -434,7 +429,7 @@ fn parse(
                 if let Some(subsection) = subsection_name {
                     section.push(b'.');
                     // The old form `[section.subsection]` ignores case throughout.
-                    if separator.is_some_and(|separator| &separator[..] == b".") {
+                    if separator.is_some_and(|separator| separator == ".") {
                         section.extend(subsection.to_ascii_lowercase());
                     } else {
                         section.extend_from_slice(subsection);
@@ -496,7 +491,7 @@ fn canonical_key(key: &[u8]) -> Result<Vec<u8>, Failure> {
 
 impl Environment {
     /// The pairs of `GIT_CONFIG_COUNT`, `GIT_CONFIG_KEY_<n>` and `GIT_CONFIG_VALUE_<n>`.
-    fn counted_config(&self) -> Result<Vec<(Vec<u8>, Option<Vec<u8>>)>, Failure> {
+    fn counted_config(&self) -> Result<Vec<Pair>, Failure> {
         let Some(count) = self.get("GIT_CONFIG_COUNT").filter(|count| !count.is_empty()) else {
             return Ok(Vec::new());
         };
@@ -522,10 +517,11 @@ impl Environment {
     }
 
     /// The pairs of `GIT_CONFIG_PARAMETERS`, then those typed as `-c` and `--config-env`.
-    fn config_parameters(&self) -> Result<Vec<(Vec<u8>, Option<Vec<u8>>)>, Failure> {
+    fn config_parameters(&self) -> Result<Vec<Pair>, Failure> {
         let mut pairs = match self.get("GIT_CONFIG_PARAMETERS") {
-            Some(text) => parameters(&os_bytes(text))
-                .ok_or_else(|| Failure::fatal("unable to parse command-line config (bogus format in GIT_CONFIG_PARAMETERS)"))?,
+            Some(text) => parameters(&os_bytes(text)).ok_or_else(|| {
+                Failure::fatal("unable to parse command-line config (bogus format in GIT_CONFIG_PARAMETERS)")
+            })?,
             None => Vec::new(),
         };
         pairs.extend(self.typed_config().iter().cloned());
@@ -539,7 +535,7 @@ impl Environment {
 }
 
 /// Splits `name=value` at the first equals sign; a name alone means "true".
-pub(crate) fn split_pair(text: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
+pub(crate) fn split_pair(text: &[u8]) -> Pair {
     match text.iter().position(|&byte| byte == b'=') {
         None => (text.trim_ascii().to_vec(), None),
         Some(at) => (text[..at].trim_ascii().to_vec(), Some(text[at + 1..].to_vec())),
@@ -548,7 +544,7 @@ pub(crate) fn split_pair(text: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
 
 /// Reads the value of `GIT_CONFIG_PARAMETERS`: quoted words separated by blanks, either `'name=value'` as git wrote before
 /// 2.31 or `'name'='value'` since. `None` if it is not well formed.
-pub(crate) fn parameters(text: &[u8]) -> Option<Vec<(Vec<u8>, Option<Vec<u8>>)>> {
+pub(crate) fn parameters(text: &[u8]) -> Option<Vec<Pair>> {
     let mut pairs = Vec::new();
     let mut rest = text;
     loop {
@@ -584,7 +580,7 @@ pub(crate) fn parameters(text: &[u8]) -> Option<Vec<(Vec<u8>, Option<Vec<u8>>)>>
 }
 
 /// The name a `--config-env=<name>=<variable>` gives, and the variable's value.
-pub(crate) fn config_env(spec: &OsStr, env: &Environment) -> Result<(Vec<u8>, Option<Vec<u8>>), Failure> {
+pub(crate) fn config_env(spec: &OsStr, env: &Environment) -> Result<Pair, Failure> {
     let spec = os_bytes(spec);
     let shown = String::from_utf8_lossy(&spec);
     let Some(at) = spec.iter().rposition(|&byte| byte == b'=') else {
@@ -628,7 +624,8 @@ mod tests {
 
     #[test]
     fn files() {
-        let text = "[Core]\n\tBare = true # said\n  name\n[a \"Sub.B\"] X=\"q ; \\\"\" \n[a.SUB]\n\n\ty = one\\\n two\nz =\n";
+        let text =
+            "[Core]\n\tBare = true # said\n  name\n[a \"Sub.B\"] X=\"q ; \\\"\" \n[a.SUB]\n\n\ty = one\\\n two\nz =\n";
         let got = entries(text);
         let want = [
             ("core.bare", Some("true"), 2),

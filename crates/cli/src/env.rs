@@ -12,7 +12,7 @@ use crate::number;
 use crate::report::{Failure, plain_io};
 
 /// A configuration key with its value, not yet checked.
-type Pair = (Vec<u8>, Option<Vec<u8>>);
+pub(crate) type Pair = (Vec<u8>, Option<Vec<u8>>);
 
 /// Variables, current directory, and the configuration typed as `-c`.
 #[derive(Clone, Debug)]

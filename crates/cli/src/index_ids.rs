@@ -76,9 +76,7 @@ pub(crate) fn read(bytes: &[u8], hash: HashKind) -> Result<IndexIds, usize> {
 /// All objects that the index of a work tree names, its shared index included; none if there is no index.
 pub(crate) fn of_git_dir(git_dir: &Path, index: &Path, hash: HashKind) -> Result<Vec<ObjectId>, String> {
     let load = |path: &Path| match std::fs::read(path) {
-        Ok(bytes) => {
-            read(&bytes, hash).map_err(|at| format!("index file corrupt: {} at offset {at}", path.display()))
-        }
+        Ok(bytes) => read(&bytes, hash).map_err(|at| format!("index file corrupt: {} at offset {at}", path.display())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(IndexIds::default()),
         Err(error) => Err(format!("{}: index file open failed: {}", path.display(), crate::report::plain_io(&error))),
     };
@@ -150,5 +148,99 @@ impl<'a> Cursor<'a> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use testkit::repo::{Hash, TestRepo};
+
+    fn kind(hash: Hash) -> HashKind {
+        HashKind::from_name(hash.name()).unwrap()
+    }
+
+    /// A repository whose index has files, a cached tree, a resolved conflict and a submodule.
+    fn conflicted(hash: Hash) -> TestRepo {
+        let repo = TestRepo::init(hash);
+        repo.commit_files(&[("file", b"base\n"), ("deep/down/other", b"other\n")], "base");
+        repo.git(["branch", "topic"]);
+        repo.commit_files(&[("file", b"ours\n")], "ours");
+        repo.checkout("topic");
+        repo.commit_files(&[("file", b"theirs\n")], "theirs");
+        let _ = repo.try_git(["merge", "main"], b"");
+        repo.write("file", b"both\n");
+        repo.git(["add", "file"]);
+        repo.git(["update-index", "--add", "--cacheinfo", &format!("160000,{},module", "1".repeat(hash.hex_len()))]);
+        repo
+    }
+
+    fn want(repo: &TestRepo) -> BTreeSet<String> {
+        let listed = repo.git_str(["ls-files", "--stage"]);
+        let resolved = repo.git_str(["ls-files", "--resolve-undo"]);
+        let entries = listed.lines().chain(resolved.lines()).filter(|line| !line.starts_with("160000"));
+        entries.map(|line| line.split(' ').nth(1).unwrap().to_owned()).collect()
+    }
+
+    fn blobs(repo: &TestRepo, ids: &[ObjectId]) -> BTreeSet<String> {
+        ids.iter().map(ObjectId::to_string).filter(|id| repo.kind(id) == "blob").collect()
+    }
+
+    #[test]
+    fn every_version() {
+        for hash in Hash::ALL {
+            let repo = conflicted(hash);
+            let want = want(&repo);
+            assert_eq!(want.len(), 5);
+            for version in ["2", "3", "4"] {
+                repo.git(["update-index", "--force-write-index", "--index-version", version]);
+                if version == "3" {
+                    repo.git(["update-index", "--skip-worktree", "deep/down/other"]);
+                }
+                let index = repo.git_dir().join("index");
+                let ids = of_git_dir(repo.git_dir(), &index, kind(hash)).unwrap();
+                assert_eq!(blobs(&repo, &ids), want, "version {version}");
+                // The tree of `deep` is unchanged, and cached.
+                let deep = repo.rev_parse("HEAD:deep");
+                assert!(ids.iter().any(|id| id.to_string() == deep), "version {version}");
+            }
+        }
+    }
+
+    #[test]
+    fn split() {
+        let repo = conflicted(Hash::Sha1);
+        let want = want(&repo);
+        repo.git(["update-index", "--split-index"]);
+        repo.write("new", b"new\n");
+        repo.git(["add", "new"]);
+        let ids = of_git_dir(repo.git_dir(), &repo.git_dir().join("index"), HashKind::Sha1).unwrap();
+        let got = blobs(&repo, &ids);
+        assert!(want.is_subset(&got));
+        assert!(got.contains(&repo.rev_parse(":new")));
+        assert_eq!(of_git_dir(repo.git_dir(), &repo.git_dir().join("none"), HashKind::Sha1), Ok(Vec::new()));
+    }
+
+    /// Whatever the bytes, an answer or the place of the damage.
+    #[test]
+    fn damaged() {
+        let repo = conflicted(Hash::Sha1);
+        let good = std::fs::read(repo.git_dir().join("index")).unwrap();
+        for end in 0..good.len() {
+            let _ = read(&good[..end], HashKind::Sha1);
+            let _ = read(&good[..end], HashKind::Sha256);
+        }
+        for at in 0..good.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut bytes = good.clone();
+                bytes[at] ^= flip;
+                if let Err(found) = read(&bytes, HashKind::Sha1) {
+                    assert!(found <= bytes.len());
+                }
+            }
+        }
+        assert!(read(b"", HashKind::Sha1).is_err());
+        assert!(read(&good[..good.len() - 25], HashKind::Sha1).is_err() || good.len() < 100);
     }
 }

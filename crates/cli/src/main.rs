@@ -3,10 +3,10 @@
 //! A thin layer: [`args`] reads what stands in front of the command, [`setup`] finds the repository and opens it, a page
 //! of [`cmd`] turns a command's own words into a request to a library crate, and [`report`] says how it went.
 //!
-//! * [`env`], [`config`], [`number`], [`quote`]: variables and settings, and how git writes them.
-//! * [`options`]: a table of options read the way git's commands read theirs.
-//! * [`refs`], [`revs`], [`index_ids`]: from names to object ids.
-//! * [`progress`]: meters.
+//! * [`env`], [`config`], [`number`], [`quote`] are variables and settings, and how git writes them.
+//! * [`options`] is a table of options, read the way git's commands read theirs.
+//! * [`refs`], [`revs`], [`index_ids`] lead from names to object ids.
+//! * [`progress`] shows meters.
 
 #![forbid(unsafe_code)]
 
@@ -87,5 +87,8 @@ fn help() -> String {
 
 fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| Failure::output("write error", error))
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Failure::output("write error", error))
 }

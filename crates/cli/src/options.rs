@@ -84,9 +84,7 @@ pub(crate) fn int(name: &Name<'_>, given: Given<'_>) -> Result<i32, Failure> {
     match number::signed(&bytes, i64::from(i32::MAX)) {
         Ok(value) => Ok(value as i32),
         Err(NumberError::OutOfRange) => Err(range_error(name, text, i64::from(i32::MIN), i32::MAX as u64)),
-        Err(NumberError::InvalidUnit) => {
-            Err(name.error("expects an integer value with an optional k/m/g suffix"))
-        }
+        Err(NumberError::InvalidUnit) => Err(name.error("expects an integer value with an optional k/m/g suffix")),
     }
 }
 
@@ -177,12 +175,7 @@ impl<T> Table<T> {
         Ok(operands)
     }
 
-    fn long(
-        &self,
-        word: &OsStr,
-        rest: &mut std::slice::Iter<'_, OsString>,
-        typed: &mut T,
-    ) -> Result<(), Failure> {
+    fn long(&self, word: &OsStr, rest: &mut std::slice::Iter<'_, OsString>, typed: &mut T) -> Result<(), Failure> {
         let bytes = os_bytes(word);
         let body = bytes.get(2..).unwrap_or_default();
         let end = body.iter().position(|&byte| byte == b'=').unwrap_or(body.len());
@@ -199,16 +192,10 @@ impl<T> Table<T> {
         apply(option, &shown, joined.as_deref(), rest, typed)
     }
 
-    fn short(
-        &self,
-        word: &OsStr,
-        rest: &mut std::slice::Iter<'_, OsString>,
-        typed: &mut T,
-    ) -> Result<(), Failure> {
+    fn short(&self, word: &OsStr, rest: &mut std::slice::Iter<'_, OsString>, typed: &mut T) -> Result<(), Failure> {
         let text = word.to_string_lossy().into_owned();
-        let mut letters = text.char_indices().skip(1);
         let mut first = true;
-        while let Some((at, letter)) = letters.next() {
+        for (at, letter) in text.char_indices().skip(1) {
             let Some(option) = self.options.iter().find(|option| option.short == Some(letter)) else {
                 if first {
                     self.check_typo(&text)?;

@@ -166,8 +166,12 @@ impl Refs {
         }
         // In these patterns `*` crosses slashes.
         let all = self.list("refs/")?;
-        let crossing: Vec<u8> = full.iter().flat_map(|&byte| if byte == b'*' { vec![b'*', b'*'] } else { vec![byte] }).collect();
-        Ok(all.into_iter().filter(|found| glob(&crossing, &found.name, false) || glob(&full, &found.name, false)).collect())
+        let crossing: Vec<u8> =
+            full.iter().flat_map(|&byte| if byte == b'*' { vec![b'*', b'*'] } else { vec![byte] }).collect();
+        Ok(all
+            .into_iter()
+            .filter(|found| glob(&crossing, &found.name, false) || glob(&full, &found.name, false))
+            .collect())
     }
 
     /// `HEAD` of this work tree.
@@ -186,7 +190,9 @@ impl Refs {
             let name = format!("{}/HEAD", dir.display()).into_bytes();
             let found = match text.strip_prefix(b"ref:") {
                 Some(target) => self.find(target.trim_ascii())?,
-                None => ObjectId::from_hex_prefix(&text, self.hash).map(|id| Ref { name: name.clone(), id, peeled: None }),
+                None => {
+                    ObjectId::from_hex_prefix(&text, self.hash).map(|id| Ref { name: name.clone(), id, peeled: None })
+                }
             };
             out.extend(found.map(|found| Ref { name, ..found }));
         }
@@ -226,8 +232,8 @@ impl Refs {
             Err(error) => return Err(Failure::Fatal(format!("cannot read {}: {}", dir.display(), plain_io(&error)))),
         };
         for entry in entries {
-            let entry =
-                entry.map_err(|error| Failure::Fatal(format!("cannot read {}: {}", dir.display(), plain_io(&error))))?;
+            let entry = entry
+                .map_err(|error| Failure::Fatal(format!("cannot read {}: {}", dir.display(), plain_io(&error))))?;
             let path = entry.path();
             if path.is_dir() {
                 self.logs_below(&path, out)?;

@@ -87,9 +87,7 @@ impl<'a> Revisions<'a> {
         match self.try_add(text, not, tips) {
             Ok(()) => Ok(()),
             Err(Miss::Failed(failure)) => Err(failure),
-            Err(Miss::Unknown) => {
-                Err(Failure::Fatal(format!("bad revision '{}'", String::from_utf8_lossy(text))))
-            }
+            Err(Miss::Unknown) => Err(Failure::Fatal(format!("bad revision '{}'", String::from_utf8_lossy(text)))),
         }
     }
 
@@ -171,9 +169,8 @@ impl<'a> Revisions<'a> {
             return Ok(true);
         }
         let commit = |id| {
-            self.peel(id, Some(ObjectKind::Commit))?.ok_or_else(|| {
-                Failure::Fatal(format!("Invalid symmetric difference expression {shown}"))
-            })
+            self.peel(id, Some(ObjectKind::Commit))?
+                .ok_or_else(|| Failure::Fatal(format!("Invalid symmetric difference expression {shown}")))
         };
         for base in self.common_ancestors(commit(left)?, commit(right)?)? {
             tips.push(base, !not);
@@ -283,10 +280,7 @@ impl<'a> Revisions<'a> {
                 if let [id] = fitting[..] {
                     return Ok(Some(id));
                 }
-                report::say(&format!(
-                    "error: short object ID {} is ambiguous\n",
-                    String::from_utf8_lossy(text)
-                ));
+                report::say(&format!("error: short object ID {} is ambiguous\n", String::from_utf8_lossy(text)));
                 Ok(None)
             }
         }
@@ -594,19 +588,94 @@ mod tests {
             let upper = tip.to_uppercase();
             let tree_path = format!("{short}:src/a0");
             let mut arguments: Vec<&str> = vec![
-                "HEAD", "@", "main", "main~3", "main~0", "main~", "main^", "main^0", "main^2", "main~1^2", "main~1^3",
-                "main^^", "main~2^2~1", "HEAD~10^0~2", "refs/heads/main", "heads/side", "tags/v1", "v1", "light",
-                "v1^{}", "v1^{commit}", "v1^0", "v1~2", "v1^{tree}", "v1^{tag}", "v1^{object}", "v2-nested",
-                "v2-nested^{tag}", "v2-nested^{}", "v2-nested^{commit}~1", "tree-tag", "tree-tag^{}",
-                "tree-tag^{tree}", "blob-tag^{}", "blob-tag^{blob}", "main^{tree}", "main:", "main:growing",
-                "main~5:src/a0/b", "v1:bin/run.sh", "v1-side", "origin", "origin/main", "remotes/origin/main",
-                "loose/branch", "^main", "^v1^{}", "^main~3", "main~5..main", "v1..side", "..main~2", "main~7..",
-                "main...side", "side...other", "main...root2", "root2...side~9", "main~3...main", "v1...v2",
-                "main~1^@", "v1^@", "main~1^!", "main~9^!", "main~1^-", "main~1^-2",
+                "HEAD",
+                "@",
+                "main",
+                "main~3",
+                "main~0",
+                "main~",
+                "main^",
+                "main^0",
+                "main^2",
+                "main~1^2",
+                "main~1^3",
+                "main^^",
+                "main~2^2~1",
+                "HEAD~10^0~2",
+                "refs/heads/main",
+                "heads/side",
+                "tags/v1",
+                "v1",
+                "light",
+                "v1^{}",
+                "v1^{commit}",
+                "v1^0",
+                "v1~2",
+                "v1^{tree}",
+                "v1^{tag}",
+                "v1^{object}",
+                "v2-nested",
+                "v2-nested^{tag}",
+                "v2-nested^{}",
+                "v2-nested^{commit}~1",
+                "tree-tag",
+                "tree-tag^{}",
+                "tree-tag^{tree}",
+                "blob-tag^{}",
+                "blob-tag^{blob}",
+                "main^{tree}",
+                "main:",
+                "main:growing",
+                "main~5:src/a0/b",
+                "v1:bin/run.sh",
+                "v1-side",
+                "origin",
+                "origin/main",
+                "remotes/origin/main",
+                "loose/branch",
+                "^main",
+                "^v1^{}",
+                "^main~3",
+                "main~5..main",
+                "v1..side",
+                "..main~2",
+                "main~7..",
+                "main...side",
+                "side...other",
+                "main...root2",
+                "root2...side~9",
+                "main~3...main",
+                "v1...v2",
+                "main~1^@",
+                "v1^@",
+                "main~1^!",
+                "main~9^!",
+                "main~1^-",
+                "main~1^-2",
                 // Refused:
-                "", "nothing", "main^9", "main~9999", "v1^{blob}", "main^{tag}", "deadbeef", "..", "^..", "main^{x}",
-                "main:no/such", "main~1^-9", "main..nothing", "nothing...main", "refs/heads", "config", "main@{u}x",
-                "ma in", "main..side..other", "^^main", "v1^{commit", "0123", "heads/../main",
+                "",
+                "nothing",
+                "main^9",
+                "main~9999",
+                "v1^{blob}",
+                "main^{tag}",
+                "deadbeef",
+                "..",
+                "^..",
+                "main^{x}",
+                "main:no/such",
+                "main~1^-9",
+                "main..nothing",
+                "nothing...main",
+                "refs/heads",
+                "config",
+                "main@{u}x",
+                "ma in",
+                "main..side..other",
+                "^^main",
+                "v1^{commit",
+                "0123",
+                "heads/../main",
             ];
             arguments.extend([tip.as_str(), &short, &described, &upper, &tree_path]);
             let (repository, store, shallow) = open(&repo);

@@ -59,8 +59,7 @@ impl Repository {
             work_tree: work_tree.clone(),
             branch: head_branch(&found.git_dir),
         };
-        let config =
-            Config::load(&env, Some(&common_dir), Some(&found.git_dir), format.worktree_config, &conditions)?;
+        let config = Config::load(&env, Some(&common_dir), Some(&found.git_dir), format.worktree_config, &conditions)?;
         if found.bare_by_discovery {
             refuse_implicit_bare(&config, &found.git_dir)?;
         }
@@ -157,9 +156,8 @@ impl Repository {
         if let Some(path) = path
             && let Some(bytes) = read_if_there(&path)?
         {
-            shallow = Shallow::parse(&bytes, self.hash).map_err(|error| {
-                Failure::Fatal(format!("{} in {}", chain(&error), self.env.shown(&path).display()))
-            })?;
+            shallow = Shallow::parse(&bytes, self.hash)
+                .map_err(|error| Failure::Fatal(format!("{} in {}", chain(&error), self.env.shown(&path).display())))?;
         }
         if !true_parents {
             let path = match self.env.path("GIT_GRAFT_FILE") {
@@ -208,8 +206,7 @@ struct Found {
 fn locate(env: &Environment) -> Result<Found, Failure> {
     if let Some(given) = env.get("GIT_DIR") {
         let path = env.resolve(Path::new(given));
-        let not_a_repository =
-            || Failure::Fatal(format!("not a git repository: '{}'", given.to_string_lossy()));
+        let not_a_repository = || Failure::Fatal(format!("not a git repository: '{}'", given.to_string_lossy()));
         let git_dir = if path.is_dir() { path } else { gitfile(env, &path)?.ok_or_else(not_a_repository)? };
         if !is_git_directory(env, &git_dir) {
             return Err(not_a_repository());
@@ -290,8 +287,8 @@ fn gitfile(env: &Environment, path: &Path) -> Result<Option<PathBuf>, Failure> {
         }
         _ => return Ok(None),
     }
-    let text = fs::read(path)
-        .map_err(|error| Failure::Fatal(format!("error opening '{}': {}", shown(), plain_io(&error))))?;
+    let text =
+        fs::read(path).map_err(|error| Failure::Fatal(format!("error opening '{}': {}", shown(), plain_io(&error))))?;
     let Some(target) = text.strip_prefix(b"gitdir: ") else {
         return Err(Failure::Fatal(format!("invalid gitfile format: {}", shown())));
     };
@@ -302,10 +299,7 @@ fn gitfile(env: &Environment, path: &Path) -> Result<Option<PathBuf>, Failure> {
     }
     let dir = path.parent().unwrap_or(Path::new(".")).join(bytes_to_path(target));
     if !is_git_directory(env, &dir) {
-        return Err(Failure::Fatal(format!(
-            "not a git repository: {}",
-            String::from_utf8_lossy(target)
-        )));
+        return Err(Failure::Fatal(format!("not a git repository: {}", String::from_utf8_lossy(target))));
     }
     Ok(Some(dir.canonicalize().unwrap_or(dir)))
 }
@@ -363,9 +357,9 @@ fn head_branch(git_dir: &Path) -> Option<Vec<u8>> {
 
 /// `safe.bareRepository=explicit` forbids to use a bare repository that was only stumbled upon.
 fn refuse_implicit_bare(config: &Config, git_dir: &Path) -> Result<(), Failure> {
-    let setting = config.all("safe.barerepository").filter(|entry| {
-        matches!(entry.scope, Scope::System | Scope::Global | Scope::Command)
-    });
+    let setting = config
+        .all("safe.barerepository")
+        .filter(|entry| matches!(entry.scope, Scope::System | Scope::Global | Scope::Command));
     match setting.last().map(|entry| entry.text()).transpose()? {
         Some(b"explicit") => Err(Failure::Fatal(format!(
             "cannot use bare repository '{}' (safe.bareRepository is 'explicit')",
@@ -477,11 +471,7 @@ impl Format {
             return Err(Failure::Fatal(format!("Expected git repo version <= 1, found {}", self.version)));
         }
         if self.version == 1 && !self.unknown.is_empty() {
-            return list(
-                "unknown repository extension found:",
-                "unknown repository extensions found:",
-                &self.unknown,
-            );
+            return list("unknown repository extension found:", "unknown repository extensions found:", &self.unknown);
         }
         if self.version == 0 && !self.v1_only.is_empty() {
             return list(

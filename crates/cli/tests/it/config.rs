@@ -178,13 +178,22 @@ fn bad_values() {
     let config = repo.git_dir().join("config");
     let original = std::fs::read_to_string(&config).unwrap();
     for (text, want) in [
-        ("[pack]\n\twindow = abc\n", "bad numeric config value 'abc' for 'pack.window' in file .git/config: invalid unit"),
+        (
+            "[pack]\n\twindow = abc\n",
+            "bad numeric config value 'abc' for 'pack.window' in file .git/config: invalid unit",
+        ),
         ("[pack]\n\tdepth = 9g\n", "bad numeric config value '9g' for 'pack.depth' in file .git/config: out of range"),
-        ("[pack]\n\twindowMemory = -1\n", "bad numeric config value '-1' for 'pack.windowmemory' in file .git/config: invalid unit"),
+        (
+            "[pack]\n\twindowMemory = -1\n",
+            "bad numeric config value '-1' for 'pack.windowmemory' in file .git/config: invalid unit",
+        ),
         ("[pack]\n\tthreads\n", "bad numeric config value '' for 'pack.threads' in file .git/config: invalid unit"),
         ("[pack]\n\tuseBitmaps = maybe\n", "bad boolean config value 'maybe' for 'pack.usebitmaps'"),
         // An overruled value is read, too.
-        ("[pack]\n\tuseBitmaps = maybe\n\tuseBitmaps = true\n", "bad boolean config value 'maybe' for 'pack.usebitmaps'"),
+        (
+            "[pack]\n\tuseBitmaps = maybe\n\tuseBitmaps = true\n",
+            "bad boolean config value 'maybe' for 'pack.usebitmaps'",
+        ),
         ("[pack]\n\tcompression = 10\n", "bad pack compression level 10"),
         ("[core]\n\tcompression = 10\n", "bad zlib compression level 10"),
         ("[pack]\n\tindexVersion = 3\n", "bad pack.indexVersion=3"),
@@ -200,7 +209,11 @@ fn bad_values() {
     let (_, text) = said(&packstone(&repo, &["-c", "pack.window=1x", "pack-objects", "--stdout"], ""));
     assert_eq!(text, "fatal: bad numeric config value '1x' for 'pack.window': invalid unit\n");
     for (name, value, want) in [
-        ("GIT_CONFIG_PARAMETERS", "'a.b", "fatal: unable to parse command-line config (bogus format in GIT_CONFIG_PARAMETERS)\n"),
+        (
+            "GIT_CONFIG_PARAMETERS",
+            "'a.b",
+            "fatal: unable to parse command-line config (bogus format in GIT_CONFIG_PARAMETERS)\n",
+        ),
         ("GIT_CONFIG_COUNT", "x", "fatal: bogus count in GIT_CONFIG_COUNT\n"),
         ("GIT_CONFIG_COUNT", "9", "fatal: missing config key GIT_CONFIG_KEY_4\n"),
         ("GIT_CONFIG_COUNT", "99999999999", "fatal: too many entries in GIT_CONFIG_COUNT\n"),

@@ -30,7 +30,8 @@ fn ways_to_a_repository() {
         assert_eq!(want.len(), 6);
         let root = repo.path().to_owned();
         let elsewhere = repo.scratch();
-        let cases: Vec<Box<dyn Fn(&mut Command)>> = vec![
+        type Dress = Box<dyn Fn(&mut Command)>;
+        let cases: Vec<Dress> = vec![
             Box::new({
                 let dir = root.join("deep/down");
                 move |command| _ = command.current_dir(&dir)
@@ -103,7 +104,9 @@ fn work_trees() {
     std::fs::write(linked.join("staged"), "staged later").unwrap();
     let mut staged = repo.command();
     output(staged.current_dir(&linked).args(["add", "staged"]), b"");
-    for options in [&["--all"][..], &["--all", "--indexed-objects"], &["--indexed-objects"], &["--reflog"], &["--all", "--reflog"]] {
+    for options in
+        [&["--all"][..], &["--all", "--indexed-objects"], &["--indexed-objects"], &["--reflog"], &["--all", "--reflog"]]
+    {
         let words = [&["pack-objects", "--stdout", "-q"], options].concat();
         for dir in [repo.path(), &linked] {
             let mut ours = repo.program(PROGRAM);
@@ -143,13 +146,31 @@ fn formats() {
     let original = std::fs::read_to_string(&config).unwrap();
     for (text, want) in [
         ("[core]\nrepositoryformatversion = 2\n", Some("Expected git repo version <= 1, found 2")),
-        ("[core]\nrepositoryformatversion = 1\n[extensions]\nnew = 1\nother\n", Some("unknown repository extensions found:\n\tnew\n\tother")),
-        ("[core]\nrepositoryformatversion = 1\n[extensions]\nnew = 1\n", Some("unknown repository extension found:\n\tnew")),
-        ("[core]\nrepositoryformatversion = 1\n[extensions]\nobjectFormat = sha3\n", Some("invalid value for 'extensions.objectformat': 'sha3'")),
-        ("[core]\nrepositoryformatversion = 0\n[extensions]\nobjectFormat = sha1\n", Some("repo version is 0, but v1-only extension found:\n\tobjectformat")),
+        (
+            "[core]\nrepositoryformatversion = 1\n[extensions]\nnew = 1\nother\n",
+            Some("unknown repository extensions found:\n\tnew\n\tother"),
+        ),
+        (
+            "[core]\nrepositoryformatversion = 1\n[extensions]\nnew = 1\n",
+            Some("unknown repository extension found:\n\tnew"),
+        ),
+        (
+            "[core]\nrepositoryformatversion = 1\n[extensions]\nobjectFormat = sha3\n",
+            Some("invalid value for 'extensions.objectformat': 'sha3'"),
+        ),
+        (
+            "[core]\nrepositoryformatversion = 0\n[extensions]\nobjectFormat = sha1\n",
+            Some("repo version is 0, but v1-only extension found:\n\tobjectformat"),
+        ),
         ("[core]\nrepositoryformatversion = 0\n[extensions]\nnew = 1\n", None),
-        ("[core]\nrepositoryformatversion = 1\n[extensions]\nnoop\nnoop-v1\npartialClone = origin\npreciousObjects\n", None),
-        ("[core]\nrepositoryformatversion = 1\n[extensions]\nrefStorage = reftable\n", Some("references stored as reftable are not supported yet; name objects by their full ids")),
+        (
+            "[core]\nrepositoryformatversion = 1\n[extensions]\nnoop\nnoop-v1\npartialClone = origin\npreciousObjects\n",
+            None,
+        ),
+        (
+            "[core]\nrepositoryformatversion = 1\n[extensions]\nrefStorage = reftable\n",
+            Some("references stored as reftable are not supported yet; name objects by their full ids"),
+        ),
     ] {
         std::fs::write(&config, format!("{original}{text}")).unwrap();
         let (code, said) = failure(&repo, |_| {});
@@ -164,7 +185,10 @@ fn formats() {
         failure(&bare, |command| _ = command.args(["-c", "safe.bareRepository=explicit"])),
         (
             Some(128),
-            format!("fatal: cannot use bare repository '{}' (safe.bareRepository is 'explicit')\n", bare.path().display())
+            format!(
+                "fatal: cannot use bare repository '{}' (safe.bareRepository is 'explicit')\n",
+                bare.path().display()
+            )
         )
     );
 }
@@ -188,7 +212,9 @@ fn object_directories() {
     let words = ["pack-objects", "--revs", "--stdout", "-q"];
     let plain = output(command.args(words), input.as_bytes());
     assert_eq!(said(&plain), (Some(128), format!("fatal: bad object {second}")));
-    for (main, others) in [(quarantine.clone(), objects.display().to_string()), (objects.clone(), format!("/no/such:{quoted}"))] {
+    for (main, others) in
+        [(quarantine.clone(), objects.display().to_string()), (objects.clone(), format!("/no/such:{quoted}"))]
+    {
         let mut command = repo.program(PROGRAM);
         command.env("GIT_OBJECT_DIRECTORY", main).env("GIT_ALTERNATE_OBJECT_DIRECTORIES", others);
         let pack = succeeded(output(command.args(words), input.as_bytes()));
@@ -203,10 +229,8 @@ fn output_files() {
         let repo = TestRepo::init(hash);
         repo.commit_files(&[("a", b"a"), ("deep/b", b"b")], "a");
         let mut command = repo.program(PROGRAM);
-        let output = output(
-            command.current_dir(repo.path().join("deep")).args(["pack-objects", "--all", "-q", "out"]),
-            b"",
-        );
+        let output =
+            output(command.current_dir(repo.path().join("deep")).args(["pack-objects", "--all", "-q", "out"]), b"");
         let name = String::from_utf8(succeeded(output)).unwrap();
         let name = name.trim_end();
         let base = repo.path().join(format!("out-{name}"));

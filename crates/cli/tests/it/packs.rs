@@ -47,7 +47,11 @@ fn revisions() {
                 repo.repack_with_bitmap();
             }
             for input in &inputs {
-                for options in [&["--revs"][..], &["--revs", "--delta-base-offset", "--include-tag"], &["--thin", "--delta-base-offset"]] {
+                for options in [
+                    &["--revs"][..],
+                    &["--revs", "--delta-base-offset", "--include-tag"],
+                    &["--thin", "--delta-base-offset"],
+                ] {
                     same(&repo, options, input);
                 }
             }
@@ -114,8 +118,16 @@ fn bad_input() {
         (&revs, "--no-such\n".to_owned(), "fatal: not a rev '--no-such'\n".to_owned()),
         (&revs, "--shallow x\n".to_owned(), "fatal: not an object name 'x'\n".to_owned()),
         (&revs, format!("{absent}\n"), format!("fatal: bad object {absent}\n")),
-        (&["pack-objects", "--stdout"], "zzz\n".to_owned(), "fatal: expected object ID, got garbage:\n zzz\n".to_owned()),
-        (&["pack-objects", "--stdout"], "-zzz\n".to_owned(), "fatal: expected edge object ID, got garbage:\n -zzz\n".to_owned()),
+        (
+            &["pack-objects", "--stdout"],
+            "zzz\n".to_owned(),
+            "fatal: expected object ID, got garbage:\n zzz\n".to_owned(),
+        ),
+        (
+            &["pack-objects", "--stdout"],
+            "-zzz\n".to_owned(),
+            "fatal: expected edge object ID, got garbage:\n -zzz\n".to_owned(),
+        ),
     ] {
         assert_eq!(said(&packstone(&repo, words, &input)), (Some(128), want));
     }
@@ -145,11 +157,8 @@ fn exclusions() {
         same(&repo, options, "");
     }
     let borrower = TestRepo::init(Hash::Sha1);
-    std::fs::write(
-        borrower.objects_dir().join("info/alternates"),
-        format!("{}\n", repo.objects_dir().display()),
-    )
-    .unwrap();
+    std::fs::write(borrower.objects_dir().join("info/alternates"), format!("{}\n", repo.objects_dir().display()))
+        .unwrap();
     borrower.git(["reset", "-q", "--hard", &repo.rev_parse("main")]);
     borrower.commit_files(&[("b", b"own")], "own");
     same(&borrower, &["--all", "--local"], "");
@@ -228,7 +237,8 @@ fn the_same_bytes() {
     repo.git(["branch", "-D", "-q", "other"]);
     for words in ["--all --stdout", "--revs --stdout --thin --delta-base-offset"] {
         let mut packs = ["1", "2", "7"].map(|threads| {
-            let words: Vec<&str> = ["pack-objects", "-q", "--threads", threads].into_iter().chain(words.split(' ')).collect();
+            let words: Vec<&str> =
+                ["pack-objects", "-q", "--threads", threads].into_iter().chain(words.split(' ')).collect();
             succeeded(output(repo.program(PROGRAM).args(words), b"main\n^main~9\n"))
         });
         packs.sort();

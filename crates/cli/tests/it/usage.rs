@@ -14,14 +14,26 @@ fn wrong_options() {
         ("-x", 129, "error: unknown switch `x'"),
         ("--window=abc foo", 129, "error: option `window' expects an integer value with an optional k/m/g suffix"),
         ("--window", 129, "error: option `window' requires a value"),
-        ("--window=99999999999 x", 129, "error: value 99999999999 for option `window' not in range [-2147483648,2147483647]"),
+        (
+            "--window=99999999999 x",
+            129,
+            "error: value 99999999999 for option `window' not in range [-2147483648,2147483647]",
+        ),
         ("--re foo", 129, "error: ambiguous option: re (could be --revs or --reflog)"),
-        ("--max-pack-size=-1 x", 129, "error: option `max-pack-size' expects a non-negative integer value with an optional k/m/g suffix"),
+        (
+            "--max-pack-size=-1 x",
+            129,
+            "error: option `max-pack-size' expects a non-negative integer value with an optional k/m/g suffix",
+        ),
         ("--no-index-version x", 129, "error: unknown option `no-index-version'"),
         ("--quiet=1 x", 129, "error: option `quiet' takes no value"),
         ("--no-window=3 x", 129, "error: option `no-window' takes no value"),
         ("-progress", 129, "error: did you mean `--progress` (with two dashes)?"),
-        ("--stdout foo", 129, "usage: packstone pack-objects [-q | --progress | --all-progress] [--all-progress-implied]"),
+        (
+            "--stdout foo",
+            129,
+            "usage: packstone pack-objects [-q | --progress | --all-progress] [--all-progress-implied]",
+        ),
         ("", 129, "usage: packstone pack-objects [-q | --progress | --all-progress] [--all-progress-implied]"),
         ("a b", 129, "usage: packstone pack-objects [-q | --progress | --all-progress] [--all-progress-implied]"),
         ("--thin foo", 128, "fatal: --thin cannot be used to build an indexable pack"),
@@ -34,9 +46,17 @@ fn wrong_options() {
         ("--filter=tree:x x", 128, "fatal: expected 'tree:<depth>'"),
         ("--filter=sparse:path=x x", 128, "fatal: sparse:path filters support has been dropped"),
         ("--name-hash-version=4 --stdout", 128, "fatal: invalid --name-hash-version option: 4"),
-        ("--keep-unreachable --unpack-unreachable x", 128, "fatal: options '--keep-unreachable' and '--unpack-unreachable' cannot be used together"),
+        (
+            "--keep-unreachable --unpack-unreachable x",
+            128,
+            "fatal: options '--keep-unreachable' and '--unpack-unreachable' cannot be used together",
+        ),
         ("--stdin-packs --revs x", 128, "fatal: cannot use internal rev list with --stdin-packs"),
-        ("--stdin-packs --filter=blob:none x", 128, "fatal: options '--stdin-packs' and '--filter' cannot be used together"),
+        (
+            "--stdin-packs --filter=blob:none x",
+            128,
+            "fatal: options '--stdin-packs' and '--filter' cannot be used together",
+        ),
         ("--stdin-packs=odd x", 128, "fatal: invalid value for 'stdin-packs': 'odd'"),
         ("--cruft --all x", 128, "fatal: cannot use internal rev list with --cruft"),
     ];
@@ -86,9 +106,21 @@ fn global_options() {
     for (words, code, first) in [
         (&["--nonsense", "pack-objects"][..], 129, "unknown option: --nonsense"),
         (&["-c"], 129, "-c expects a configuration string"),
-        (&["--config-env=a.b=NOT_SET", "pack-objects", "x"], 128, "fatal: missing environment variable 'NOT_SET' for configuration 'a.b'"),
-        (&["-C", "/no/such/place", "pack-objects", "x"], 128, "fatal: cannot change to '/no/such/place': No such file or directory"),
-        (&["-c", "novalue", "pack-objects", "x"], 128, "fatal: unable to parse command-line config (key does not contain a section: novalue)"),
+        (
+            &["--config-env=a.b=NOT_SET", "pack-objects", "x"],
+            128,
+            "fatal: missing environment variable 'NOT_SET' for configuration 'a.b'",
+        ),
+        (
+            &["-C", "/no/such/place", "pack-objects", "x"],
+            128,
+            "fatal: cannot change to '/no/such/place': No such file or directory",
+        ),
+        (
+            &["-c", "novalue", "pack-objects", "x"],
+            128,
+            "fatal: unable to parse command-line config (key does not contain a section: novalue)",
+        ),
         (&["frobnicate"], 1, "packstone: 'frobnicate' is not a packstone command. See 'packstone --help'."),
     ] {
         let (got, text) = said(&packstone(&repo, words, ""));
@@ -124,14 +156,15 @@ fn help() {
 fn every_option_of_git() {
     let repo = TestRepo::linear(Hash::Sha1, 1);
     let long = String::from_utf8(packstone(&repo, &["pack-objects", "--help"], "").stdout).unwrap();
-    for option in "quiet progress all-progress all-progress-implied index-version max-pack-size local incremental window \
+    for option in
+        "quiet progress all-progress all-progress-implied index-version max-pack-size local incremental window \
                    window-memory depth reuse-delta reuse-object delta-base-offset threads non-empty revs unpacked all \
                    reflog indexed-objects stdin-packs stdout include-tag keep-unreachable pack-loose-unreachable \
                    unpack-unreachable cruft cruft-expiration sparse thin path-walk shallow honor-pack-keep keep-pack \
                    compression keep-true-parents use-bitmap-index write-bitmap-index filter missing \
                    exclude-promisor-objects exclude-promisor-objects-best-effort delta-islands uri-protocol \
                    name-hash-version"
-        .split_whitespace()
+            .split_whitespace()
     {
         let there = long.lines().any(|line| {
             line.split_whitespace().any(|word| {
