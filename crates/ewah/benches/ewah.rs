@@ -34,26 +34,14 @@ fn benches(c: &mut Criterion) {
     let rb = a.as_ewah().to_roaring();
     let mut g = c.benchmark_group("ewah");
     g.throughput(Throughput::Bytes(wire.len() as u64));
-    g.bench_function("parse", |b| {
-        b.iter(|| Ewah::parse_within(&wire, BITS.into()).unwrap())
-    });
-    g.bench_function("or_into", |b| {
-        b.iter(|| a.as_ewah().or_into(&mut dense).unwrap())
-    });
-    g.bench_function("xor_into", |b| {
-        b.iter(|| a.as_ewah().xor_into(&mut dense).unwrap())
-    });
-    g.bench_function("xor", |bench| {
-        bench.iter(|| ops::xor(a.as_ewah(), b.as_ewah()))
-    });
+    g.bench_function("parse", |b| b.iter(|| Ewah::parse_within(&wire, BITS.into()).unwrap()));
+    g.bench_function("or_into", |b| b.iter(|| a.as_ewah().or_into(&mut dense).unwrap()));
+    g.bench_function("xor_into", |b| b.iter(|| a.as_ewah().xor_into(&mut dense).unwrap()));
+    g.bench_function("xor", |bench| bench.iter(|| ops::xor(a.as_ewah(), b.as_ewah())));
     g.bench_function("count_ones", |b| b.iter(|| a.as_ewah().count_ones()));
-    g.bench_function("ones", |b| {
-        b.iter(|| a.as_ewah().ones().map(u64::from).sum::<u64>())
-    });
+    g.bench_function("ones", |b| b.iter(|| a.as_ewah().ones().map(u64::from).sum::<u64>()));
     g.bench_function("to_roaring", |b| b.iter(|| a.as_ewah().to_roaring()));
-    g.bench_function("from_roaring", |b| {
-        b.iter(|| EwahBuf::from_roaring(&rb, BITS).unwrap())
-    });
+    g.bench_function("from_roaring", |b| b.iter(|| EwahBuf::from_roaring(&rb, BITS).unwrap()));
     g.finish();
 }
 

@@ -25,12 +25,7 @@ pub(crate) fn parse_ewah(data: &[u8]) {
     assert_eq!(rb.len(), count);
     rb.internal_validate().expect("roaring bitmap is sound");
     assert!(rb.max().is_none_or(|m| u64::from(m) < e.bit_len()));
-    assert!(
-        within.is_err()
-            || rb
-                .max()
-                .is_none_or(|m| u64::from(m) < u64::from(*limit) * 37)
-    );
+    assert!(within.is_err() || rb.max().is_none_or(|m| u64::from(m) < u64::from(*limit) * 37));
     assert!(e.ones().take(1000).eq(rb.iter().take(1000)));
     let normal = EwahBuf::from(e);
     assert!(normal.as_ewah() == e);
@@ -38,9 +33,7 @@ pub(crate) fn parse_ewah(data: &[u8]) {
     normal.append_to(&mut out);
     assert!(out.len() <= used.max(20));
     let mut again = Vec::new();
-    EwahBuf::from_roaring(&rb, e.bit_len() as u32)
-        .expect("fits")
-        .append_to(&mut again);
+    EwahBuf::from_roaring(&rb, e.bit_len() as u32).expect("fits").append_to(&mut again);
     // Only trailing zeros, which the set does not know of, may tell the two apart.
     let (back, _) = Ewah::parse(&again).expect("own bytes");
     assert!(back == e && again.len() <= out.len());
@@ -65,33 +58,21 @@ pub(crate) fn ops_ewah(data: &[u8]) {
     };
     type Op = fn(Ewah<'_>, Ewah<'_>) -> EwahBuf;
     type OnWords = fn(u64, u64) -> u64;
-    let table: [(Op, OnWords); 4] = [
-        (ops::and, |a, b| a & b),
-        (ops::or, |a, b| a | b),
-        (ops::xor, |a, b| a ^ b),
-        (ops::andnot, |a, b| a & !b),
-    ];
+    let table: [(Op, OnWords); 4] =
+        [(ops::and, |a, b| a & b), (ops::or, |a, b| a | b), (ops::xor, |a, b| a ^ b), (ops::andnot, |a, b| a & !b)];
     for (streamed, word) in table {
         let got = streamed(x, y);
-        let want: Vec<u64> = dense(x)
-            .iter()
-            .zip(dense(y))
-            .map(|(a, b)| word(*a, b))
-            .collect();
+        let want: Vec<u64> = dense(x).iter().zip(dense(y)).map(|(a, b)| word(*a, b)).collect();
         assert!(got.as_ewah().words().eq(want));
         let mut bytes = Vec::new();
         got.append_to(&mut bytes);
         let (back, used) = Ewah::parse(&bytes).expect("own bytes");
         assert_eq!(used, bytes.len());
-        assert!(
-            back.runs()
-                .zip(back.runs().skip(1))
-                .all(|(a, b)| match (a, b) {
-                    (Run::Fill { bit: a, .. }, Run::Fill { bit: b, .. }) => a != b,
-                    (Run::Literals(_), Run::Literals(_)) => false,
-                    _ => true,
-                })
-        );
+        assert!(back.runs().zip(back.runs().skip(1)).all(|(a, b)| match (a, b) {
+            (Run::Fill { bit: a, .. }, Run::Fill { bit: b, .. }) => a != b,
+            (Run::Literals(_), Run::Literals(_)) => false,
+            _ => true,
+        }));
     }
 }
 

@@ -78,9 +78,7 @@ impl<'a> Ewah<'a> {
             if word < len {
                 return match run {
                     Run::Fill { bit, .. } => bit,
-                    Run::Literals(words) => words
-                        .get(word as usize)
-                        .is_some_and(|w| w >> (bit % 64) & 1 == 1),
+                    Run::Literals(words) => words.get(word as usize).is_some_and(|w| w >> (bit % 64) & 1 == 1),
                 };
             }
             word -= len;
@@ -91,18 +89,10 @@ impl<'a> Ewah<'a> {
     /// A copy that owns its words, bit for bit the same encoding.
     pub fn to_owned(&self) -> EwahBuf {
         if self.words.is_empty() {
-            return EwahBuf {
-                bit_len: self.bit_len,
-                ..EwahBuf::default()
-            };
+            return EwahBuf { bit_len: self.bit_len, ..EwahBuf::default() };
         }
         let last_marker = self.runs().last_marker();
-        EwahBuf {
-            words: self.words.to_vec(),
-            bit_len: self.bit_len,
-            covered: self.covered,
-            last_marker,
-        }
+        EwahBuf { words: self.words.to_vec(), bit_len: self.bit_len, covered: self.covered, last_marker }
     }
 }
 
@@ -133,10 +123,7 @@ impl fmt::Debug for Ewah<'_> {
                 f.debug_list().entries(self.0.clone()).finish()
             }
         }
-        f.debug_struct("Ewah")
-            .field("bit_len", &self.bit_len)
-            .field("runs", &List(self.runs()))
-            .finish()
+        f.debug_struct("Ewah").field("bit_len", &self.bit_len).field("runs", &List(self.runs())).finish()
     }
 }
 
@@ -184,22 +171,13 @@ impl EwahBuf {
 
     /// The bitmap, borrowed; it has all the reading methods.
     pub fn as_ewah(&self) -> Ewah<'_> {
-        Ewah {
-            words: &self.words,
-            bit_len: self.bit_len,
-            covered: self.covered,
-        }
+        Ewah { words: &self.words, bit_len: self.bit_len, covered: self.covered }
     }
 }
 
 impl Default for EwahBuf {
     fn default() -> Self {
-        EwahBuf {
-            words: vec![[0; 8]],
-            bit_len: 0,
-            covered: 0,
-            last_marker: 0,
-        }
+        EwahBuf { words: vec![[0; 8]], bit_len: 0, covered: 0, last_marker: 0 }
     }
 }
 

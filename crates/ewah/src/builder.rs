@@ -30,14 +30,7 @@ pub struct Builder {
 impl Builder {
     /// An empty builder.
     pub fn new() -> Self {
-        Builder {
-            words: vec![[0; 8]],
-            marker: Marker::default(),
-            marker_at: 0,
-            covered: 0,
-            tail: 0,
-            bit_len: 0,
-        }
+        Builder { words: vec![[0; 8]], marker: Marker::default(), marker_at: 0, covered: 0, tail: 0, bit_len: 0 }
     }
 
     /// Length so far, in bits.
@@ -60,10 +53,7 @@ impl Builder {
     /// As [`set`](Builder::set); [`BuildError::OutOfOrder`] too when `last` is below `first`.
     pub fn set_range(&mut self, first: u32, last: u32) -> Result<(), BuildError> {
         if first < self.bit_len || last < first {
-            return Err(BuildError::OutOfOrder {
-                bit: first.min(last),
-                next: self.bit_len,
-            });
+            return Err(BuildError::OutOfOrder { bit: first.min(last), next: self.bit_len });
         }
         let bit_len = last.checked_add(1).ok_or(BuildError::TooLong)?;
         let (from, to) = (first / WORD_BITS, last / WORD_BITS);
@@ -134,12 +124,7 @@ impl Builder {
     pub fn finish(mut self) -> EwahBuf {
         self.close_tail();
         self.close_marker();
-        EwahBuf {
-            words: self.words,
-            bit_len: self.bit_len,
-            covered: self.covered,
-            last_marker: self.marker_at as u32,
-        }
+        EwahBuf { words: self.words, bit_len: self.bit_len, covered: self.covered, last_marker: self.marker_at as u32 }
     }
 
     /// The bitmap with a length of `bits`. A last word that was pushed whole may be cut, if the bits cut off are
@@ -156,8 +141,7 @@ impl Builder {
             self.bit_len
         } else {
             // At most `bit_len`, since no bit is set beyond it.
-            (u64::from(self.covered) * 64)
-                .saturating_sub(u64::from(self.last_word().leading_zeros())) as u32
+            (u64::from(self.covered) * 64).saturating_sub(u64::from(self.last_word().leading_zeros())) as u32
         };
         if bits < need {
             return Err(BuildError::BitsTooFew { bits, need });
@@ -195,10 +179,7 @@ impl Builder {
     /// Rounds up to a word and makes room in the bit count for `words` words more.
     fn grow(&mut self, words: u64) -> Result<u32, BuildError> {
         let start = u64::from(words_for(self.bit_len));
-        let bits = start
-            .checked_add(words)
-            .and_then(|w| w.checked_mul(64))
-            .ok_or(BuildError::TooLong)?;
+        let bits = start.checked_add(words).and_then(|w| w.checked_mul(64)).ok_or(BuildError::TooLong)?;
         let bits = u32::try_from(bits).map_err(|_| BuildError::TooLong)?;
         self.close_tail();
         self.bit_len = bits;
@@ -252,10 +233,7 @@ impl Builder {
         let mut rest = literals.0;
         while let Some(first) = rest.first() {
             // Copied in stretches; words that are no literals in the shortest encoding take the slow way.
-            let plain = rest
-                .iter()
-                .position(|w| *w == [0; 8] || *w == [0xff; 8])
-                .unwrap_or(rest.len());
+            let plain = rest.iter().position(|w| *w == [0; 8] || *w == [0xff; 8]).unwrap_or(rest.len());
             if plain == 0 {
                 self.append_word(u64::from_be_bytes(*first));
                 rest = rest.get(1..).unwrap_or(&[]);

@@ -44,48 +44,24 @@ impl<'a> Ewah<'a> {
     /// # Errors
     /// [`ParseError`] with the offset of the first field that cannot be.
     pub fn parse_within(bytes: &'a [u8], max_bits: u64) -> Result<(Ewah<'a>, usize), ParseError> {
-        let err = |at: usize, kind| {
-            Err(ParseError {
-                at: at as u64,
-                kind,
-            })
-        };
+        let err = |at: usize, kind| Err(ParseError { at: at as u64, kind });
         let bit_len = read_u32(bytes, 0, "bit count")?;
         let count = read_u32(bytes, 4, "word count")?;
         let limit = max_bits.div_ceil(64).saturating_mul(64);
         if u64::from(bit_len) > limit {
-            return err(
-                0,
-                ParseErrorKind::TooManyBits {
-                    bits: bit_len.into(),
-                    limit,
-                },
-            );
+            return err(0, ParseErrorKind::TooManyBits { bits: bit_len.into(), limit });
         }
         let body = bytes.get(HEAD..).unwrap_or(&[]);
         let need = u64::from(count) * 8;
         let Some(body) = usize::try_from(need).ok().and_then(|n| body.get(..n)) else {
             let have = body.len() as u64;
-            return err(
-                HEAD,
-                ParseErrorKind::Truncated {
-                    what: "words",
-                    need,
-                    have,
-                },
-            );
+            return err(HEAD, ParseErrorKind::Truncated { what: "words", need, have });
         };
         let (words, _) = body.as_chunks::<8>();
         let after = HEAD + body.len();
         let index = read_u32(bytes, after, "index of the last marker")?;
         if index >= count.max(1) {
-            return err(
-                after,
-                ParseErrorKind::MarkerIndex {
-                    index,
-                    words: count,
-                },
-            );
+            return err(after, ParseErrorKind::MarkerIndex { index, words: count });
         }
 
         let end = u64::from(bit_len).min(max_bits);
@@ -96,10 +72,7 @@ impl<'a> Ewah<'a> {
             let left = (words.len() - at - 1) as u64;
             if u64::from(marker.literals) > left {
                 let need = marker.literals.into();
-                return err(
-                    HEAD + 8 * at,
-                    ParseErrorKind::LiteralsBeyondEnd { need, have: left },
-                );
+                return err(HEAD + 8 * at, ParseErrorKind::LiteralsBeyondEnd { need, have: left });
             }
             covered += u64::from(marker.run);
             if marker.bit && marker.run > 0 && covered * 64 > end {
@@ -107,10 +80,7 @@ impl<'a> Ewah<'a> {
             }
             covered += u64::from(marker.literals);
             if covered > allowed {
-                let kind = ParseErrorKind::WordsBeyondBits {
-                    words: covered,
-                    limit: allowed,
-                };
+                let kind = ParseErrorKind::WordsBeyondBits { words: covered, limit: allowed };
                 return err(HEAD + 8 * at, kind);
             }
             at += 1 + marker.literals as usize;
@@ -124,14 +94,7 @@ impl<'a> Ewah<'a> {
             }
         }
         // `covered` is at most `allowed`, which came from 32 bits.
-        Ok((
-            Ewah {
-                words,
-                bit_len,
-                covered: covered as u32,
-            },
-            after + TAIL,
-        ))
+        Ok((Ewah { words, bit_len, covered: covered as u32 }, after + TAIL))
     }
 
     /// Number of bytes of the wire form.
@@ -182,14 +145,7 @@ fn read_u32(bytes: &[u8], at: usize, what: &'static str) -> Result<u32, ParseErr
         Some(field) => Ok(u32::from_be_bytes(*field)),
         None => {
             let have = bytes.len().saturating_sub(at) as u64;
-            Err(ParseError {
-                at: at as u64,
-                kind: ParseErrorKind::Truncated {
-                    what,
-                    need: 4,
-                    have,
-                },
-            })
+            Err(ParseError { at: at as u64, kind: ParseErrorKind::Truncated { what, need: 4, have } })
         }
     }
 }

@@ -74,10 +74,7 @@ impl fmt::Display for ParseError {
                 write!(f, "marker announces {need} literal words, {have} are left")
             }
             ParseErrorKind::WordsBeyondBits { words, limit } => {
-                write!(
-                    f,
-                    "runs and literals cover {words} words, the bit count allows {limit}"
-                )
+                write!(f, "runs and literals cover {words} words, the bit count allows {limit}")
             }
             ParseErrorKind::BitBeyondEnd { end } => {
                 write!(f, "a bit is set at or beyond bit {end}")
@@ -140,11 +137,7 @@ pub struct TooShort {
 
 impl fmt::Display for TooShort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} dense words given where the bitmap needs {}",
-            self.have, self.need
-        )
+        write!(f, "{} dense words given where the bitmap needs {}", self.have, self.need)
     }
 }
 

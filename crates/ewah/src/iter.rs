@@ -50,9 +50,7 @@ impl<'a> Literals<'a> {
     }
 
     /// All words in order.
-    pub fn iter(
-        &self,
-    ) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone + use<'a> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone + use<'a> {
         self.0.iter().map(|w| u64::from_be_bytes(*w))
     }
 }
@@ -73,10 +71,7 @@ pub struct Runs<'a> {
 
 impl<'a> Runs<'a> {
     pub(crate) fn new(words: &'a [WireWord]) -> Self {
-        Runs {
-            rest: words,
-            literals: 0,
-        }
+        Runs { rest: words, literals: 0 }
     }
 
     /// Index of the last marker word, walking all of them.
@@ -98,9 +93,7 @@ impl<'a> Iterator for Runs<'a> {
         loop {
             if self.literals != 0 {
                 // Parsing has made sure of the length; `min` only keeps the slice from ever panicking.
-                let (head, tail) = self
-                    .rest
-                    .split_at((self.literals as usize).min(self.rest.len()));
+                let (head, tail) = self.rest.split_at((self.literals as usize).min(self.rest.len()));
                 self.rest = tail;
                 self.literals = 0;
                 if !head.is_empty() {
@@ -112,10 +105,7 @@ impl<'a> Iterator for Runs<'a> {
             self.rest = tail;
             self.literals = marker.literals;
             if marker.run != 0 {
-                return Some(Run::Fill {
-                    bit: marker.bit,
-                    words: u64::from(marker.run),
-                });
+                return Some(Run::Fill { bit: marker.bit, words: u64::from(marker.run) });
             }
         }
     }
@@ -134,11 +124,7 @@ pub struct Words<'a> {
 
 impl<'a> Words<'a> {
     pub(crate) fn new(runs: Runs<'a>, len: usize) -> Self {
-        Words {
-            runs,
-            now: None,
-            left: len,
-        }
+        Words { runs, now: None, left: len }
     }
 }
 
@@ -192,14 +178,7 @@ pub struct Ones<'a> {
 
 impl<'a> Ones<'a> {
     pub(crate) fn new(runs: Runs<'a>) -> Self {
-        Ones {
-            runs,
-            literals: &[],
-            next_word: 0,
-            word: 0,
-            base: 0,
-            run: 0..0,
-        }
+        Ones { runs, literals: &[], next_word: 0, word: 0, base: 0, run: 0..0 }
     }
 }
 

@@ -55,25 +55,16 @@ impl<'a> Cursor<'a> {
     fn take(&mut self, n: u64) -> Run<'a> {
         let (taken, rest) = match self.now {
             None => {
-                return Run::Fill {
-                    bit: false,
-                    words: n,
-                };
+                return Run::Fill { bit: false, words: n };
             }
             Some(Run::Fill { bit, words }) => {
                 let words_left = words.saturating_sub(n);
-                let rest = (words_left > 0).then_some(Run::Fill {
-                    bit,
-                    words: words_left,
-                });
+                let rest = (words_left > 0).then_some(Run::Fill { bit, words: words_left });
                 (Run::Fill { bit, words: n }, rest)
             }
             Some(Run::Literals(Literals(words))) => {
                 let (head, tail) = words.split_at((n as usize).min(words.len()));
-                (
-                    Run::Literals(Literals(head)),
-                    (!tail.is_empty()).then_some(Run::Literals(Literals(tail))),
-                )
+                (Run::Literals(Literals(head)), (!tail.is_empty()).then_some(Run::Literals(Literals(tail))))
             }
         };
         self.now = rest.or_else(|| self.runs.next());
@@ -202,18 +193,13 @@ impl Ewah<'_> {
         on_fill: impl Fn(bool, &mut [u64]),
         on_literal: impl Fn(&mut u64, u64),
     ) -> Result<&'o mut [u64], TooShort> {
-        let short = TooShort {
-            need: self.covered_words(),
-            have: out.len(),
-        };
+        let short = TooShort { need: self.covered_words(), have: out.len() };
         if short.have < short.need {
             return Err(short);
         }
         let mut rest = out;
         for run in self.runs() {
-            let (here, tail) = rest
-                .split_at_mut_checked(run.word_len() as usize)
-                .ok_or(short)?;
+            let (here, tail) = rest.split_at_mut_checked(run.word_len() as usize).ok_or(short)?;
             rest = tail;
             match run {
                 Run::Fill { bit, .. } => on_fill(bit, here),

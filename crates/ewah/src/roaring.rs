@@ -118,11 +118,7 @@ impl Containers {
     }
 
     fn widen(&mut self, start: usize, stop: usize) {
-        self.used = if self.used.is_empty() {
-            start..stop
-        } else {
-            self.used.start..stop
-        };
+        self.used = if self.used.is_empty() { start..stop } else { self.used.start..stop };
     }
 
     fn enter(&mut self, key: usize) {

@@ -35,17 +35,12 @@ impl Marker {
     pub(crate) fn from_wire(word: WireWord) -> Self {
         let word = u64::from_be_bytes(word);
         // The casts cut on purpose: each field is masked to its width by them.
-        Marker {
-            bit: word & 1 == 1,
-            run: (word >> 1) as u32,
-            literals: (word >> 33) as u32,
-        }
+        Marker { bit: word & 1 == 1, run: (word >> 1) as u32, literals: (word >> 33) as u32 }
     }
 
     pub(crate) fn to_wire(self) -> WireWord {
         debug_assert!(self.literals < 1 << 31);
-        (u64::from(self.bit) | u64::from(self.run) << 1 | u64::from(self.literals) << 33)
-            .to_be_bytes()
+        (u64::from(self.bit) | u64::from(self.run) << 1 | u64::from(self.literals) << 33).to_be_bytes()
     }
 }
 
@@ -66,41 +61,12 @@ mod tests {
     #[test]
     fn marker_fields_lie_where_the_table_says() {
         let bits = |m: Marker| u64::from_be_bytes(m.to_wire());
-        assert_eq!(
-            bits(Marker {
-                bit: true,
-                run: 0,
-                literals: 0
-            }),
-            1
-        );
-        assert_eq!(
-            bits(Marker {
-                bit: false,
-                run: u32::MAX,
-                literals: 0
-            }),
-            0x1_ffff_fffe
-        );
-        assert_eq!(
-            bits(Marker {
-                bit: false,
-                run: 0,
-                literals: (1 << 31) - 1
-            }),
-            0xffff_fffe_0000_0000
-        );
+        assert_eq!(bits(Marker { bit: true, run: 0, literals: 0 }), 1);
+        assert_eq!(bits(Marker { bit: false, run: u32::MAX, literals: 0 }), 0x1_ffff_fffe);
+        assert_eq!(bits(Marker { bit: false, run: 0, literals: (1 << 31) - 1 }), 0xffff_fffe_0000_0000);
         for m in [
-            Marker {
-                bit: true,
-                run: 7,
-                literals: 9,
-            },
-            Marker {
-                bit: false,
-                run: u32::MAX,
-                literals: (1 << 31) - 1,
-            },
+            Marker { bit: true, run: 7, literals: 9 },
+            Marker { bit: false, run: u32::MAX, literals: (1 << 31) - 1 },
             Marker::default(),
         ] {
             assert_eq!(Marker::from_wire(m.to_wire()), m);

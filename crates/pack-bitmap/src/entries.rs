@@ -124,7 +124,8 @@ impl Entries {
     }
 }
 
-/// Structure only: ascending commits below the object count. Offsets are looked at as they are used.
+/// Structure only: ascending commits below the object count, and entries that fill their part of the file. Most offsets
+/// are looked at as they are used.
 fn check_table(bytes: &[u8], rows: Range<usize>, entries: Range<usize>, objects: u32) -> Result<Entries, ParseError> {
     let list = bytes.get(rows.clone()).unwrap_or(&[]).as_chunks::<ROW>().0;
     let mut last = None;
@@ -138,6 +139,31 @@ fn check_table(bytes: &[u8], rows: Range<usize>, entries: Range<usize>, objects:
             return Err(ParseError::new(at, ParseErrorKind::Order { pos }));
         }
         last = Some(pos);
+    }
+    let offset = |row: &[u8; ROW]| be_u64(row, 4);
+    let stray = |at: usize, len: usize| {
+        let len = len as u64;
+        Err(ParseError::new(at, ParseErrorKind::Stray { len }))
+    };
+    // The first entry must begin where the types end, and the last end where the next section begins: so the count
+    // and the table are those of this file.
+    let first = list.iter().map(offset).min();
+    if first.unwrap_or(entries.end as u64) != entries.start as u64 {
+        return stray(entries.start, entries.len());
+    }
+    if let Some((nr, _)) = list.iter().enumerate().max_by_key(|(_, row)| offset(row)) {
+        let row = Row(nr as u32); // below the count, which has 32 bits
+        let at = from_table(bytes, &rows, &entries, objects, row)?.bitmap_at;
+        // What would be read beyond the end shows as a length that does not fit.
+        let words = u64::from(be_u32(bytes, at + 4));
+        let (need, have) = (LEAST_BITMAP as u64 + words * 8, (entries.end - at) as u64);
+        if need > have {
+            let kind = ParseErrorKind::Truncated { what: "bitmap of a commit", need, have };
+            return Err(ParseError::new(at, kind));
+        }
+        if need < have {
+            return stray(at + need as usize, (have - need) as usize);
+        }
     }
     Ok(Entries::Table { rows, entries, objects })
 }

@@ -10,7 +10,8 @@
 //! | `combine:...` | each in turn |
 //! | `sparse:oid=...` | cannot be told: patterns need paths |
 //!
-//! Tips always stay. Source: behaviour of `git rev-list --use-bitmap-index --filter`, git 1a3e64c6c; the tests compare.
+//! Tips always stay. (git forgets that a blob outside the pack was asked for by name when it has already met it below a
+//! tree asked for before; here the order does not matter.) Source: behaviour of `git rev-list --use-bitmap-index --filter`, git 1a3e64c6c; the tests compare.
 
 use object::ObjectKind;
 use pack_format::PackPos;

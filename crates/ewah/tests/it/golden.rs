@@ -40,12 +40,7 @@ fn git(dir: &Path, args: &[&str], stdin: &str) {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(stdin.as_bytes())
-        .unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
     assert!(child.wait().unwrap().success(), "git {args:?}");
 }
 
@@ -53,19 +48,11 @@ fn git(dir: &Path, args: &[&str], stdin: &str) {
 fn history(commits: u32) -> String {
     let mut s = String::new();
     for i in 1..=commits {
-        s += &format!(
-            "commit refs/heads/main\nmark :{i}\ncommitter A <a@b> {} +0000\ndata 2\nm\n",
-            1_500_000_000 + i
-        );
+        s += &format!("commit refs/heads/main\nmark :{i}\ncommitter A <a@b> {} +0000\ndata 2\nm\n", 1_500_000_000 + i);
         if i % 10 == 0 && i > 10 {
             s += &format!("merge :{}\n", i - 7);
         }
-        s += &format!(
-            "M 100644 inline d{}/f{}\ndata {}\n{i}\n",
-            i % 5,
-            i % 40,
-            i.to_string().len() + 1
-        );
+        s += &format!("M 100644 inline d{}/f{}\ndata {}\n{i}\n", i % 5, i % 40, i.to_string().len() + 1);
     }
     s
 }
@@ -80,10 +67,7 @@ fn bitmaps(file: &[u8], hash_len: usize) -> (Vec<&[u8]>, Vec<&[u8]>) {
         at += used;
         &file[at - used..at]
     };
-    (
-        (0..4).map(|_| next(0)).collect(),
-        (0..count).map(|_| next(6)).collect(),
-    )
+    ((0..4).map(|_| next(0)).collect(), (0..count).map(|_| next(6)).collect())
 }
 
 #[test]
@@ -93,10 +77,7 @@ fn git_s_own_bitmaps_come_out_as_they_went_in() {
     git(dir.path(), &["fast-import", "--quiet"], &history(700));
     git(dir.path(), &["-c", "pack.threads=1", "repack", "-adbq"], "");
     let packs = std::fs::read_dir(dir.path().join("objects/pack")).unwrap();
-    let path = packs
-        .map(|e| e.unwrap().path())
-        .find(|p| p.extension().is_some_and(|e| e == "bitmap"))
-        .unwrap();
+    let path = packs.map(|e| e.unwrap().path()).find(|p| p.extension().is_some_and(|e| e == "bitmap")).unwrap();
     let file = std::fs::read(path).unwrap();
     let (types, entries) = bitmaps(&file, 20);
     assert!(entries.len() > 50);
@@ -115,9 +96,7 @@ fn git_s_own_bitmaps_come_out_as_they_went_in() {
         let mut b = Builder::new();
         b.push_literals(&dense).unwrap();
         out.clear();
-        b.finish_with_bits(e.bit_len() as u32)
-            .unwrap()
-            .append_to(&mut out);
+        b.finish_with_bits(e.bit_len() as u32).unwrap().append_to(&mut out);
         assert_eq!(&out, bytes, "from words");
         // git spells out zeros at the end where an XOR left them; a set does not know of those.
         let by_set = EwahBuf::from_roaring(&e.to_roaring(), e.bit_len() as u32).unwrap();
@@ -132,9 +111,7 @@ fn git_s_own_bitmaps_come_out_as_they_went_in() {
     assert!(sets > 4);
     // The four bitmaps by type part the objects among them.
     let types: Vec<Ewah<'_>> = types.iter().map(|b| Ewah::parse(b).unwrap().0).collect();
-    let all = types
-        .iter()
-        .fold(EwahBuf::new(), |acc, t| ops::or(acc.as_ewah(), *t));
+    let all = types.iter().fold(EwahBuf::new(), |acc, t| ops::or(acc.as_ewah(), *t));
     let sum: u64 = types.iter().map(Ewah::count_ones).sum();
     assert_eq!(all.as_ewah().count_ones(), sum);
     assert_eq!(all.as_ewah().bit_len(), sum);

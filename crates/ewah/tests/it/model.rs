@@ -85,10 +85,7 @@ fn literal() -> impl Strategy<Value = u64> {
 pub(crate) fn chunks() -> impl Strategy<Value = Vec<Chunk>> {
     let run = prop_oneof![3 => 0u32..4, 1 => 0u32..1100];
     let chunk = (any::<bool>(), run, prop::collection::vec(literal(), 0..5));
-    prop::collection::vec(
-        chunk.prop_map(|(bit, run, literals)| Chunk { bit, run, literals }),
-        0..8,
-    )
+    prop::collection::vec(chunk.prop_map(|(bit, run, literals)| Chunk { bit, run, literals }), 0..8)
 }
 
 /// Chunks and a length that holds them: their words, and sometimes more.
@@ -101,10 +98,7 @@ pub(crate) fn encoded() -> impl Strategy<Value = (Vec<Chunk>, u32)> {
 
 /// Sets with runs in them, and a length.
 pub(crate) fn model() -> impl Strategy<Value = Model> {
-    let spans = prop::collection::vec(
-        (0u32..400, prop_oneof![0u32..3, 60u32..70, 0u32..70_000]),
-        0..12,
-    );
+    let spans = prop::collection::vec((0u32..400, prop_oneof![0u32..3, 60u32..70, 0u32..70_000]), 0..12);
     (spans, 0u32..200).prop_map(|(spans, more)| {
         let (mut bits, mut at) = (BTreeSet::new(), 0);
         for (gap, len) in spans {

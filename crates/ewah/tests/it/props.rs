@@ -20,9 +20,7 @@ fn check(e: Ewah<'_>, m: &Model) {
     for run in e.runs() {
         assert!(run.word_len() > 0);
         match run {
-            Run::Fill { bit, words } => {
-                dense.extend((0..words).map(|_| if bit { u64::MAX } else { 0 }))
-            }
+            Run::Fill { bit, words } => dense.extend((0..words).map(|_| if bit { u64::MAX } else { 0 })),
             Run::Literals(l) => dense.extend(l.iter()),
         }
     }
@@ -33,17 +31,7 @@ fn check(e: Ewah<'_>, m: &Model) {
     let rb: RoaringBitmap = m.bits.iter().copied().collect();
     assert_eq!(e.to_roaring(), rb);
     e.to_roaring().internal_validate().unwrap();
-    for bit in [
-        0,
-        1,
-        63,
-        64,
-        m.len / 2,
-        m.len.saturating_sub(1),
-        m.len,
-        m.len + 64,
-        u32::MAX,
-    ] {
+    for bit in [0, 1, 63, 64, m.len / 2, m.len.saturating_sub(1), m.len, m.len + 64, u32::MAX] {
         assert_eq!(e.contains(bit), m.bits.contains(&bit), "{bit}");
     }
 }
@@ -212,21 +200,12 @@ fn the_ends_of_the_number_range() {
     b.set(u32::MAX - 1).unwrap();
     assert_eq!(b.set(u32::MAX), Err(BuildError::TooLong));
     assert_eq!(b.push_word(0), Err(BuildError::TooLong));
-    assert_eq!(
-        b.set(5),
-        Err(BuildError::OutOfOrder {
-            bit: 5,
-            next: u32::MAX
-        })
-    );
+    assert_eq!(b.set(5), Err(BuildError::OutOfOrder { bit: 5, next: u32::MAX }));
     let big = b.finish();
     assert_eq!(big.as_ewah().compressed_words(), 2);
     assert!(big.as_ewah().ones().eq([u32::MAX - 1]));
     assert!(big.as_ewah().to_roaring().iter().eq([u32::MAX - 1]));
-    assert_eq!(
-        EwahBuf::from_roaring(&big.as_ewah().to_roaring(), u32::MAX).unwrap(),
-        big
-    );
+    assert_eq!(EwahBuf::from_roaring(&big.as_ewah().to_roaring(), u32::MAX).unwrap(), big);
     assert!(EwahBuf::from_roaring(&RoaringBitmap::full(), u32::MAX).is_err());
 
     let mut b = EwahBuf::builder();
@@ -240,16 +219,6 @@ fn the_ends_of_the_number_range() {
     let rb = ones.as_ewah().to_roaring();
     assert_eq!(rb.len(), (1 << 32) - 64);
     assert_eq!(EwahBuf::from_roaring(&rb, u32::MAX).unwrap(), ones);
-    assert_eq!(
-        ops::xor(ones.as_ewah(), ones.as_ewah())
-            .as_ewah()
-            .count_ones(),
-        0
-    );
-    assert_eq!(
-        ops::or(ones.as_ewah(), big.as_ewah())
-            .as_ewah()
-            .count_ones(),
-        (1 << 32) - 63
-    );
+    assert_eq!(ops::xor(ones.as_ewah(), ones.as_ewah()).as_ewah().count_ones(), 0);
+    assert_eq!(ops::or(ones.as_ewah(), big.as_ewah()).as_ewah().count_ones(), (1 << 32) - 63);
 }

@@ -4,9 +4,7 @@
 mod bodies;
 
 fn each(target: &str, body: fn(&[u8])) {
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/regressions")
-        .join(target);
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/regressions").join(target);
     let mut seen = 0;
     for entry in std::fs::read_dir(&dir).unwrap() {
         body(&std::fs::read(entry.unwrap().path()).unwrap());
