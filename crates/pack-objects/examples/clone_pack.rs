@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let request = Request { wants: &wants, haves: &[], filter: None, tags: &[] };
     let select = SelectOptions::default().bitmaps(true);
     let selection = Selection::of_request(&store, &commits, request, &select, &Quiet)?;
+    eprintln!("{:?}", selection.walked);
     for warning in &selection.warnings {
         eprintln!("warning: {warning}");
     }
@@ -28,9 +29,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = WriteOptions::default().delta_base_offset(true).threads(2);
     let stdout = std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     let outcome = write_stream(&selection, &options, stdout, &Quiet)?;
-    eprintln!(
-        "{} objects, {} bytes, {} reused with their pack",
-        outcome.count, outcome.bytes, outcome.pack_reused
-    );
+    eprintln!("{} objects, {} bytes, {} reused with their pack", outcome.count, outcome.bytes, outcome.pack_reused);
     Ok(())
 }

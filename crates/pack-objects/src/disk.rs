@@ -12,7 +12,7 @@ use crate::error::PackError;
 use crate::options::WriteOptions;
 use crate::select::Selection;
 use crate::stream::{Output, copy_pack, write_error};
-use crate::write::{Outcome, Packer, verbatim, verify_entries};
+use crate::write::{Outcome, Packer, verbatim};
 
 impl Output for TempFile {
     #[cfg(unix)]
@@ -53,9 +53,8 @@ pub fn write_to_disk(
         PackError::Output(source) => file_error(&temporary, source),
         other => other,
     };
-    let (pack_file, outcome, entries) = if let Some(pack) = verbatim(selection, options, total)? {
+    let (pack_file, outcome, entries) = if let Some(pack) = verbatim(selection, options, total, true, observer)? {
         observer.phase("Writing objects", Some(total));
-        verify_entries(pack, observer)?;
         copy_pack(pack, &mut pack_file, observer).map_err(on_file)?;
         observer.inc(total);
         (pack_file, Outcome::of_whole(pack, count)?, entries_of(pack)?)

@@ -48,18 +48,6 @@ pub enum PackError {
         /// Why.
         source: odb::ReadError,
     },
-    /// A pack whose bytes do not have the checksum recorded for them.
-    #[error("{} is damaged at byte {at}: the entry's CRC-32 is {found:08x}, the index says {expected:08x}", path.display())]
-    DamagedPack {
-        /// The pack.
-        path: PathBuf,
-        /// Zero-based offset of the damaged entry.
-        at: u64,
-        /// The CRC-32 in the index.
-        expected: u32,
-        /// The CRC-32 of the bytes.
-        found: u32,
-    },
     /// The store cannot be read.
     #[error(transparent)]
     Read(#[from] odb::ReadError),

@@ -77,7 +77,9 @@ impl PackLayout {
 
     /// All entries as position and rank, ascending by position.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (PackPos, u32)> + '_ {
-        self.segments.iter().flat_map(|s| (s.start..s.end).map(move |pos| (PackPos::new(pos), s.rank + (pos - s.start))))
+        self.segments
+            .iter()
+            .flat_map(|s| (s.start..s.end).map(move |pos| (PackPos::new(pos), s.rank + (pos - s.start))))
     }
 }
 
@@ -103,7 +105,11 @@ pub(crate) struct Layout {
 impl Layout {
     /// Offset in the output of the object at `place`, if it was written. Objects outside packs are
     /// not bases of anything.
-    pub(crate) fn output_of(&self, place: Place, source: impl FnOnce(usize, PackPos) -> Option<PackOffset>) -> Option<u64> {
+    pub(crate) fn output_of(
+        &self,
+        place: Place,
+        source: impl FnOnce(usize, PackPos) -> Option<PackOffset>,
+    ) -> Option<u64> {
         match place {
             Place::Packed { pack, pos } => self.packs.get(pack)?.output_of(pos, source(pack, pos)?),
             Place::Outside => None,
@@ -125,7 +131,9 @@ mod tests {
         layout.rewritten(pos(4), at(50), 40, 3, 7);
         layout.kept(pos(5), at(60), 48, 4);
         assert_eq!(layout.segments.len(), 4);
-        for (p, source, output) in [(0, 12, Some(12)), (1, 20, Some(20)), (2, 30, None), (3, 40, Some(30)), (5, 60, Some(48)), (6, 70, None)] {
+        for (p, source, output) in
+            [(0, 12, Some(12)), (1, 20, Some(20)), (2, 30, None), (3, 40, Some(30)), (5, 60, Some(48)), (6, 70, None)]
+        {
             assert_eq!(layout.output_of(pos(p), at(source)), output, "{p}");
         }
         assert_eq!(layout.own_crc(pos(4)), Some(7));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use object::{ObjectId, ObjectKind};
 use odb::{Observer, Pack, Store};
-use revwalk::{BlobRule, Boundary, Commits, Filter, Limited, Missing, Numbering, ObjectNr, ObjectSet, ObjectWalk, WalkOptions};
+use revwalk::{
+    BlobRule, Boundary, Commits, Filter, Limited, Missing, Numbering, ObjectNr, ObjectSet, ObjectWalk, WalkOptions,
+};
 
 use crate::error::SelectError;
 use crate::options::setters;
@@ -314,8 +316,7 @@ fn by_walk(
     let haves = Tips::peel(store, request.haves)?;
     let limit = revwalk::LimitOptions::default().stop(revwalk::Stop::Dates);
     let limited = revwalk::limit(commits, &wants.commits, &haves.commits, &limit)?;
-    let (objects, known, walked) =
-        walk_objects(&numbering, &limited, &wants, &haves, rules, options, observer)?;
+    let (objects, known, walked) = walk_objects(&numbering, &limited, &wants, &haves, rules, options, observer)?;
     Ok(Selection { numbering, objects, known, bitmap: None, warnings: Vec::new(), walked })
 }
 
@@ -383,15 +384,16 @@ fn walk_objects(
         None if missing == Missing::Error => Err(revwalk::WalkError::Missing { id: *id }),
         found => Ok(found),
     };
-    let walk_options =
-        WalkOptions::default().missing(missing).cache_bytes(options.cache_bytes).blobs(rules.blobs).tree_depth(rules.tree_depth);
+    let walk_options = WalkOptions::default()
+        .missing(missing)
+        .cache_bytes(options.cache_bytes)
+        .blobs(rules.blobs)
+        .tree_depth(rules.tree_depth);
 
     // What the receiver has: the edge's trees, and whatever is named besides commits.
     let mut known = ObjectSet::new();
-    let mut edge_walk = ObjectWalk::new(
-        numbering,
-        WalkOptions::default().missing(Missing::Allow).cache_bytes(options.cache_bytes),
-    );
+    let mut edge_walk =
+        ObjectWalk::new(numbering, WalkOptions::default().missing(Missing::Allow).cache_bytes(options.cache_bytes));
     for id in haves.tags.iter().chain(&haves.blobs) {
         known.extend(numbering.number_of(id)?);
     }

@@ -9,7 +9,7 @@ use pack_format::PackOffset;
 use crate::error::PackError;
 use crate::options::{VerifyReuse, WriteOptions};
 use crate::select::Selection;
-use crate::write::{Outcome, Packer, verbatim, verify_entries};
+use crate::write::{Outcome, Packer, verbatim};
 
 /// Bytes copied at once where the kernel cannot do it all by itself.
 const PIECE: u64 = 1 << 20;
@@ -73,11 +73,9 @@ pub fn write_stream(
 ) -> Result<Outcome, PackError> {
     let total = selection.objects.count();
     let count = u32::try_from(total).map_err(|_| PackError::TooMany { count: total })?;
-    if let Some(pack) = verbatim(selection, options, total)? {
+    let check = options.verify_reuse == VerifyReuse::All;
+    if let Some(pack) = verbatim(selection, options, total, check, observer)? {
         observer.phase("Writing objects", Some(total));
-        if options.verify_reuse == VerifyReuse::All {
-            verify_entries(pack, observer)?;
-        }
         copy_pack(pack, &mut output, observer)?;
         observer.inc(total);
         return Outcome::of_whole(pack, count);
@@ -103,7 +101,9 @@ pub(crate) fn copy_pack(pack: &Pack, output: &mut impl Output, observer: &dyn Ob
     let len = pack.len();
     #[cfg(unix)]
     let mut at = match (output.descriptor(), pack.file()) {
-        (Some(descriptor), Ok(file)) => crate::platform::copy_whole(&file, len, descriptor).map_err(PackError::output)?,
+        (Some(descriptor), Ok(file)) => {
+            crate::platform::copy_whole(&file, len, descriptor).map_err(PackError::output)?
+        }
         _ => 0,
     };
     #[cfg(not(unix))]

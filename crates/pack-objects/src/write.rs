@@ -100,6 +100,8 @@ pub(crate) struct Packer<'a> {
     header: Vec<u8>,
     content: Vec<u8>,
     deflated: Vec<u8>,
+    /// The same store, checking what it reads; opened when damage is met.
+    checking: Option<odb::Store>,
     /// Entries whose chains of bases are known to end.
     ending: HashSet<u32>,
 }
@@ -123,6 +125,7 @@ impl<'a> Packer<'a> {
             header: Vec::new(),
             content: Vec::new(),
             deflated: Vec::new(),
+            checking: None,
             ending: HashSet::new(),
         }
     }
@@ -173,7 +176,9 @@ impl<'a> Packer<'a> {
             for at in (0..pack.count()).map(IdxPos::new) {
                 let pos = order.pack_pos(at);
                 let rank = ranks[pos.get() as usize];
-                let Some(output) = layout.output_of(pos, order.offset(pos)).filter(|_| rank != u32::MAX) else { continue };
+                let Some(output) = layout.output_of(pos, order.offset(pos)).filter(|_| rank != u32::MAX) else {
+                    continue;
+                };
                 let crc = match layout.own_crc(pos).or_else(|| pack.idx().crc32(at)) {
                     Some(crc) => crc,
                     None => crc32fast::hash(&pack.entry_bytes(pos)?),
@@ -244,11 +249,14 @@ impl<'a> Packer<'a> {
         for pos in positions {
             let pos = PackPos::new(pos);
             let (at, end) = (order.offset(pos), order.end(pos));
-            let entry = &bytes[((at.get() - from) as usize).min(bytes.len())..((end.get() - from) as usize).min(bytes.len())];
+            let entry =
+                &bytes[((at.get() - from) as usize).min(bytes.len())..((end.get() - from) as usize).min(bytes.len())];
             let output = out.total() + (pending.end - pending.start);
             let sound = !checked || self.is_sound(pack, order, pos, entry)?;
             let fate = match Header::parse(entry, self.hash) {
-                Ok((header, header_len)) if sound => Some((self.fate(index, pack, order, pos, &header, output)?, header, header_len)),
+                Ok((header, header_len)) if sound => {
+                    Some((self.fate(index, pack, order, pos, &header, output)?, header, header_len))
+                }
                 _ => None,
             };
             let rank = self.layout.count;
@@ -354,7 +362,8 @@ impl<'a> Packer<'a> {
         let Some(base_pos) = base_pos.filter(|_| self.options.reuse_delta) else { return Ok(Fate::Whole) };
         let base_id = pack.idx().id(order.idx_pos(base_pos));
         let base_nr = ObjectNr::new(self.numbering.pack_base(index) + base_pos.get());
-        let canonical = if self.objects.contains(base_nr) { Some(base_nr) } else { self.numbering.packed_number_of(&base_id)? };
+        let canonical =
+            if self.objects.contains(base_nr) { Some(base_nr) } else { self.numbering.packed_number_of(&base_id)? };
         if let Some(nr) = canonical.filter(|nr| self.objects.contains(*nr)) {
             let offset_in = |pack: usize, pos| self.numbering.pack(pack).order().ok().map(|order| order.offset(pos));
             let written = self.layout.output_of(self.numbering.place(nr), offset_in);
@@ -395,10 +404,12 @@ impl<'a> Packer<'a> {
             }
             let at = order.offset(pos);
             next = match pack.entry(at).map(|(header, _)| header.kind) {
-                Ok(EntryKind::OfsDelta { distance }) => match at.get().checked_sub(distance).and_then(|b| order.pos_at(PackOffset::new(b))) {
-                    None => return false,
-                    base => base,
-                },
+                Ok(EntryKind::OfsDelta { distance }) => {
+                    match at.get().checked_sub(distance).and_then(|b| order.pos_at(PackOffset::new(b))) {
+                        None => return false,
+                        base => base,
+                    }
+                }
                 Ok(EntryKind::RefDelta { base }) => match pack.idx().lookup(&base) {
                     None => return false,
                     Some(base) => Some(order.pack_pos(base)),
@@ -461,8 +472,13 @@ impl<'a> Packer<'a> {
         self.content.clear();
         let kind = if verify {
             // Damage is rare enough for a store of its own, which checks every copy it reads.
-            let checking = odb::Store::open(store.objects_dir(), store.options().clone().verify_on_read(true))?;
-            checking.read(id, &mut self.content).map_err(failed)?
+            let checking = match self.checking.take() {
+                Some(checking) => checking,
+                None => odb::Store::open(store.objects_dir(), store.options().clone().verify_on_read(true))?,
+            };
+            let kind = checking.read(id, &mut self.content).map_err(failed)?;
+            self.checking = Some(checking);
+            kind
         } else {
             store.read(id, &mut self.content).map_err(failed)?
         };
@@ -477,7 +493,13 @@ impl<'a> Packer<'a> {
     }
 
     /// As [`whole`](Self::whole), without holding the object.
-    fn stream<W: Write>(&mut self, id: &ObjectId, kind: ObjectKind, size: u64, out: &mut Out<'a, W>) -> Result<u32, PackError> {
+    fn stream<W: Write>(
+        &mut self,
+        id: &ObjectId,
+        kind: ObjectKind,
+        size: u64,
+        out: &mut Out<'a, W>,
+    ) -> Result<u32, PackError> {
         let unstable = || PackError::Unstable { id: *id };
         let mut content = self.numbering.store().stream(id).map_err(|source| PackError::Object { id: *id, source })?;
         let mut name = NameHasher::new(self.hash, kind, size);
@@ -553,8 +575,15 @@ fn kind_rank(kind: ObjectKind) -> u8 {
     }
 }
 
-/// The pack that is exactly the selection, if there is one that can stand as it is.
-pub(crate) fn verbatim<'a>(selection: &'a Selection, options: &WriteOptions, count: u64) -> Result<Option<&'a Pack>, PackError> {
+/// The pack that is exactly the selection, if there is one that can stand as it is. With `check`,
+/// one with a damaged entry cannot.
+pub(crate) fn verbatim<'a>(
+    selection: &'a Selection,
+    options: &WriteOptions,
+    count: u64,
+    check: bool,
+    observer: &dyn Observer,
+) -> Result<Option<&'a Pack>, PackError> {
     let numbering = &selection.numbering;
     if !options.reuse_object || !options.reuse_delta || count == 0 {
         return Ok(None);
@@ -571,7 +600,7 @@ pub(crate) fn verbatim<'a>(selection: &'a Selection, options: &WriteOptions, cou
         if !current || !(options.delta_base_offset || has_no_offset_deltas(pack)?) {
             return Ok(None);
         }
-        return Ok(Some(pack));
+        return Ok((!check || is_intact(pack, observer)?).then_some(&**pack));
     }
     Ok(None)
 }
@@ -586,18 +615,15 @@ fn has_no_offset_deltas(pack: &Pack) -> Result<bool, PackError> {
     Ok(true)
 }
 
-/// Holds every entry of `pack` against the CRC-32 in its index.
-pub(crate) fn verify_entries(pack: &Pack, observer: &dyn Observer) -> Result<(), PackError> {
-    let order = pack.order()?;
+/// Whether every entry of `pack` has the CRC-32 that its index gives.
+fn is_intact(pack: &Pack, observer: &dyn Observer) -> Result<bool, PackError> {
     for pos in (0..pack.count()).map(PackPos::new) {
-        let Some(expected) = pack.idx().crc32(order.idx_pos(pos)) else { continue };
-        let found = crc32fast::hash(&pack.entry_bytes(pos)?);
-        if found != expected {
-            return Err(PackError::DamagedPack { path: pack.path().to_owned(), at: order.offset(pos).get(), expected, found });
+        if !pack.crc_matches(pos)? {
+            return Ok(false);
         }
         if observer.cancelled() {
             return Err(PackError::Cancelled);
         }
     }
-    Ok(())
+    Ok(true)
 }

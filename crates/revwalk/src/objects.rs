@@ -174,6 +174,7 @@ impl<'n> ObjectWalk<'n> {
             below: ObjectSet::new(),
             level: 0,
             measured: ObjectSet::new(),
+            recent: Recent::new(),
         };
         if self.options.tree_depth == Some(0) {
             return Ok(());
@@ -211,6 +212,44 @@ impl<'n> ObjectWalk<'n> {
     }
 }
 
+/// Ids met a short while ago, each in the one place where it can be.
+///
+/// The first tree of each delta chain is read entry by entry, and most of its entries are those of the
+/// chain before; this spares them the look-up.
+struct Recent {
+    slots: Vec<[u8; Self::ID_LEN]>,
+}
+
+impl Recent {
+    /// The longest id there is.
+    const ID_LEN: usize = 32;
+    /// Half a megabyte: at home in a second-level cache, and more entries than most trees have.
+    const SLOTS: usize = 1 << 14;
+
+    fn new() -> Self {
+        // Ids of a different slot, so that none is found before it was met.
+        let slots = (0..Self::SLOTS).map(|slot| {
+            let mut id = [0; Self::ID_LEN];
+            id[..2].copy_from_slice(&((slot ^ 1) as u16).to_le_bytes());
+            id
+        });
+        Self { slots: slots.collect() }
+    }
+
+    /// Whether `id` is remembered. It is from now on.
+    #[inline]
+    fn met(&mut self, id: &[u8]) -> bool {
+        let [a, b, ..] = *id else { return false };
+        let slot = &mut self.slots[usize::from(u16::from_le_bytes([a, b])) % Self::SLOTS];
+        let Some(known) = slot.get_mut(..id.len()) else { return false };
+        if known == id {
+            return true;
+        }
+        known.copy_from_slice(id);
+        false
+    }
+}
+
 struct Marker<'a> {
     numbering: &'a Numbering,
     options: &'a WalkOptions,
@@ -222,11 +261,18 @@ struct Marker<'a> {
     level: u64,
     /// Blobs found to be too large.
     measured: ObjectSet,
+    recent: Recent,
 }
 
 impl Marker<'_> {
     #[inline]
     fn entry(&mut self, entry: RawEntry<'_>) -> Result<(), WalkError> {
+        if entry.child == Child::Gitlink || entry.child == Child::Blob && self.options.blobs == BlobRule::None {
+            return Ok(());
+        }
+        if self.options.tree_depth.is_none() && self.recent.met(entry.id) {
+            return Ok(());
+        }
         match entry.child {
             Child::Tree => {
                 let id = id_of(entry.id)?;

@@ -325,7 +325,8 @@ impl TreeReader {
         let raw = pack.entry_bytes(pos).map_err(|_| Fault::Damaged)?;
         let (header, header_len) = pack.entry(order.offset(pos)).map_err(|_| Fault::Damaged)?;
         let deflated = raw.get(header_len..).ok_or(Fault::Damaged)?;
-        if header.size > (deflated.len() as u64).saturating_mul(MAX_INFLATE_RATIO) || header.size > self.max_tree_bytes {
+        if header.size > (deflated.len() as u64).saturating_mul(MAX_INFLATE_RATIO) || header.size > self.max_tree_bytes
+        {
             return Err(Fault::Damaged);
         }
         let size = header.size as usize;

@@ -118,7 +118,8 @@ fn lists_are_packed_exactly() {
         assert_eq!(repo.ids_of_pack(&pack), some.iter().map(ToString::to_string).collect());
         accepted(&repo, &pack);
         let missing = kind_null(hash);
-        let error = Selection::of_list(&store, &[missing], &[], &SelectOptions::default(), &Quiet).expect_err("missing");
+        let error =
+            Selection::of_list(&store, &[missing], &[], &SelectOptions::default(), &Quiet).expect_err("missing");
         assert!(error.to_string().contains(&missing.to_string()), "{error}");
     }
 }
@@ -158,8 +159,7 @@ fn exclusions_by_place_are_gits() {
             let store = store(&repo);
             let commits = crate::support::commits(&repo, &store, revwalk::Shallow::none());
             let wants: Vec<_> = ask.wants.iter().map(|hex| id(hex)).collect();
-            let request =
-                packstone_pack_objects::Request { wants: &wants, haves: &[], filter: None, tags: &[] };
+            let request = packstone_pack_objects::Request { wants: &wants, haves: &[], filter: None, tags: &[] };
             let select = SelectOptions::default().exclude(exclude);
             let selection = Selection::of_request(&store, &commits, request, &select, &Quiet).expect("select");
             assert_eq!(ids(&selection), expected, "{git_options:?}");

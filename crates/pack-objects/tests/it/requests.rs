@@ -37,11 +37,16 @@ fn repository(hash: Hash, storage: Storage, graph: bool) -> TestRepo {
         Storage::Packed => repo.repack(),
         Storage::Bitmapped => repo.repack_with_bitmap(),
         Storage::BitmappedAndLater | Storage::TwoPacksAndLoose => {
-            if storage == Storage::BitmappedAndLater { repo.repack_with_bitmap() } else { repo.repack() }
+            if storage == Storage::BitmappedAndLater {
+                repo.repack_with_bitmap()
+            } else {
+                repo.repack()
+            }
             for round in 0..2 {
                 for n in 0..5 {
                     let blob = repo.hash_object("blob", format!("later {round} {n}\n").repeat(50 + n).as_bytes());
-                    let listing = repo.git_str(["ls-tree", "main"]) + &format!("\n100644 blob {blob}\tlater{round}-{n}\n");
+                    let listing =
+                        repo.git_str(["ls-tree", "main"]) + &format!("\n100644 blob {blob}\tlater{round}-{n}\n");
                     let tree = repo.git_with(["mktree"], listing.as_bytes());
                     let tree = String::from_utf8(tree).expect("an id");
                     repo.tick();
@@ -79,7 +84,18 @@ fn asks(repo: &TestRepo, storage: Storage, seed: u64) -> Vec<Ask> {
         Ask { haves: vec![commits[commits.len() / 2].clone()], thin: true, ..all.clone() },
         Ask { wants: vec![refs[0].clone()], include_tag: true, ..all.clone() },
     ];
-    for filter in ["blob:none", "blob:limit=200", "tree:0", "tree:1", "tree:3", "object:type=tree", "object:type=blob", "object:type=commit", "object:type=tag", "combine:blob:limit=1k+tree:3"] {
+    for filter in [
+        "blob:none",
+        "blob:limit=200",
+        "tree:0",
+        "tree:1",
+        "tree:3",
+        "object:type=tree",
+        "object:type=blob",
+        "object:type=commit",
+        "object:type=tag",
+        "combine:blob:limit=1k+tree:3",
+    ] {
         let filter = Some(filter.to_owned());
         asks.push(Ask { filter: filter.clone(), ..all.clone() });
         asks.push(Ask { filter, wants: pick(&commits, 3), haves: pick(&commits, 2), thin: true, ..all.clone() });
@@ -140,7 +156,8 @@ fn same_as_git(hash: Hash, storage: Storage, graph: bool, seed: u64) {
         let (pack, outcome, selection) = ask.pack(&repo);
         assert!(selection.warnings.is_empty(), "{:?}", selection.warnings);
         let found = ids(&selection);
-        let (more, less): (Vec<_>, Vec<_>) = (found.difference(&expected).collect(), expected.difference(&found).collect());
+        let (more, less): (Vec<_>, Vec<_>) =
+            (found.difference(&expected).collect(), expected.difference(&found).collect());
         // Where dates run backwards, git can miss that a commit is reachable from the haves; we do not.
         let less = if git_is_exact(&parents, &repo, &ask) { less } else { Vec::new() };
         assert!(more.is_empty() && less.is_empty(), "too many: {more:?}, too few: {less:?} for {storage:?} {ask:?}");
@@ -181,7 +198,11 @@ fn a_whole_pack_is_sent_as_it_lies() {
     for hash in Hash::ALL {
         for bitmaps in [false, true] {
             let repo = TestRepo::rich(hash);
-            if bitmaps { repo.repack_with_bitmap() } else { repo.repack() }
+            if bitmaps {
+                repo.repack_with_bitmap()
+            } else {
+                repo.repack()
+            }
             let wants: Vec<String> =
                 repo.git_str(["for-each-ref", "--format=%(objectname)"]).lines().map(str::to_owned).collect();
             let ask = Ask { wants, offsets: true, bitmaps, sparse: true, ..Ask::default() };
@@ -203,13 +224,8 @@ fn runs_are_reused_around_a_gap() {
     for hash in Hash::ALL {
         let repo = TestRepo::rich(hash);
         repo.repack_with_bitmap();
-        let ask = Ask {
-            wants: vec![repo.rev_parse("main")],
-            offsets: true,
-            bitmaps: true,
-            sparse: true,
-            ..Ask::default()
-        };
+        let ask =
+            Ask { wants: vec![repo.rev_parse("main")], offsets: true, bitmaps: true, sparse: true, ..Ask::default() };
         let (_, outcome, _) = ask.pack(&repo);
         assert!(!outcome.verbatim);
         assert!(outcome.pack_reused > outcome.count / 2, "{outcome:?}");

@@ -76,7 +76,11 @@ impl Ask {
         let tags = if self.include_tag { tags(repo) } else { Vec::new() };
         let request =
             Request { wants: &ids(&self.wants), haves: &ids(&self.haves), filter: filter.as_ref(), tags: &tags };
-        let options = SelectOptions::default().bitmaps(self.bitmaps).sparse(self.sparse).thin(self.thin).threads(self.threads.max(1));
+        let options = SelectOptions::default()
+            .bitmaps(self.bitmaps)
+            .sparse(self.sparse)
+            .thin(self.thin)
+            .threads(self.threads.max(1));
         Selection::of_request(&store, &commits, request, &options, &Quiet).expect("select")
     }
 
