@@ -10,7 +10,9 @@ use packstone_revwalk::{CommitGraph, Commits, LimitOptions, Shallow, limit};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [objects, ids @ ..] = &*args else { return Err("usage: new-commits <objects-dir> <new-id> [<old-id>...]".into()) };
+    let [objects, ids @ ..] = &*args else {
+        return Err("usage: new-commits <objects-dir> <new-id> [<old-id>...]".into());
+    };
     let ids: Vec<ObjectId> = ids.iter().map(|id| id.parse()).collect::<Result<_, _>>()?;
     let [new, old @ ..] = &*ids else { return Err("no id given".into()) };
     let (objects, hash) = (Path::new(objects), new.kind());

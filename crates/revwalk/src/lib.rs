@@ -42,6 +42,7 @@
 // Files of a repository come through here; nothing in it is worth an `unsafe`.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod error;
 
 pub mod commit_graph;

@@ -28,6 +28,7 @@ use std::ops::Range;
 
 use object::{ObjectId, ObjectKind, tag::Tag};
 
+use crate::ahead::ReadAhead;
 use crate::commit_graph::{CommitGraph, Generation, GraphPos};
 use crate::commits::{Commits, Read};
 use crate::error::WalkError;
@@ -58,16 +59,32 @@ pub enum Stop {
 }
 
 /// How [`limit`] works.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LimitOptions {
-    /// Haves that are not in the store.
+    /// Haves that are not in the store. Default: refused.
     pub missing_haves: MissingHaves,
-    /// When to stop.
+    /// When to stop. Default: when the answer is certain.
     pub stop: Stop,
+    /// Threads that read commits ahead, the caller's included, where many have to be read. Default: 1, and nothing is
+    /// read ahead. The answer does not depend on it.
+    pub threads: usize,
+}
+
+impl Default for LimitOptions {
+    fn default() -> Self {
+        LimitOptions { missing_haves: MissingHaves::default(), stop: Stop::default(), threads: 1 }
+    }
 }
 
 impl LimitOptions {
+    /// Sets [`threads`](Self#structfield.threads).
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
     /// Sets [`missing_haves`](Self#structfield.missing_haves).
     #[must_use]
     pub fn missing_haves(mut self, missing_haves: MissingHaves) -> Self {
@@ -127,7 +144,7 @@ pub struct Limited {
 pub struct LimitStats {
     /// Commits taken from the queue to find what the haves reach. 0 without haves.
     pub coloured: u64,
-    /// Commits whose objects were read, because no graph knows them.
+    /// Commits whose objects were read, because no graph knows them; those read ahead in vain included.
     pub read: u64,
     /// How often the walk started over because generation numbers did not fall along an edge.
     pub restarts: u32,
@@ -151,7 +168,7 @@ pub fn limit(
     haves: &[ObjectId],
     options: &LimitOptions,
 ) -> Result<Limited, WalkError> {
-    let mut walk = Walk::new(commits);
+    let mut walk = Walk::new(commits, options.threads);
     let want_nodes = walk.tips(wants, MissingHaves::Refuse)?;
     let have_nodes = walk.tips(haves, options.missing_haves)?;
     if !have_nodes.is_empty() && !want_nodes.is_empty() {
@@ -225,6 +242,7 @@ struct Walk<'a> {
     lost: HashMap<u32, WalkError>,
     unreadable: Vec<ObjectId>,
     stats: LimitStats,
+    ahead: ReadAhead,
     // Scratch, kept for its capacity.
     content: Vec<u8>,
     ids: Vec<ObjectId>,
@@ -233,7 +251,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(commits: &'a Commits) -> Self {
+    fn new(commits: &'a Commits, threads: usize) -> Self {
         let graph = commits.graph();
         let graph_len = graph.map_or(0, CommitGraph::len);
         Walk {
@@ -248,6 +266,7 @@ impl<'a> Walk<'a> {
             lost: HashMap::new(),
             unreadable: Vec::new(),
             stats: LimitStats::default(),
+            ahead: ReadAhead::new(commits.store(), threads),
             content: Vec::new(),
             ids: Vec::new(),
             positions: Vec::new(),
@@ -404,6 +423,9 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         let id = self.other(node).id;
+        if self.read_ahead(&id)? && self.other(node).read {
+            return Ok(());
+        }
         let error = match self.commits.read(&id, &mut self.content, &mut self.ids) {
             Ok(Read::Commit { tree, time }) => return self.fill(node, tree, time),
             Ok(Read::Other(kind)) => WalkError::NotACommit { id, kind },
@@ -414,6 +436,31 @@ impl<'a> Walk<'a> {
         self.set(node, LOST);
         self.lost.insert(node.0, error);
         Ok(())
+    }
+
+    /// Reads a batch around a commit if it is time for one; whether it was.
+    fn read_ahead(&mut self, id: &ObjectId) -> Result<bool, WalkError> {
+        let batch = self.ahead.next(self.commits.store(), id);
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        let before = self.stats.read;
+        for found in batch {
+            let mut parents = &*found.parents;
+            for commit in found.commits {
+                let (own, rest) = parents.split_at(commit.parents);
+                parents = rest;
+                let node = self.node(commit.id)?;
+                if node.0 < self.graph_len || self.other(node).read {
+                    continue;
+                }
+                self.ids.clear();
+                self.ids.extend_from_slice(self.commits.shallow().parents(&commit.id).unwrap_or(own));
+                self.fill(node, commit.tree, commit.time)?;
+            }
+        }
+        self.ahead.learned((self.stats.read - before) as usize);
+        Ok(true)
     }
 
     /// Puts the parents of a loaded node in `self.parents`.

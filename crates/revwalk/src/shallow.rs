@@ -175,7 +175,14 @@ mod tests {
         let mut shallow = Shallow::from_ids([id(9)]);
         let text = format!(
             "# a comment\n\n{} {} {}\n{}\nnonsense\n{} {}\n{} {}\n",
-            id(1), id(2), id(3), id(4), id(1), id(5), id(9), id(1)
+            id(1),
+            id(2),
+            id(3),
+            id(4),
+            id(1),
+            id(5),
+            id(9),
+            id(1)
         );
         assert_eq!(shallow.parse_grafts(text.as_bytes(), hash), [5, 6]);
         assert_eq!(shallow.parents(&id(1)), Some(&[id(2), id(3)][..]));

@@ -130,7 +130,8 @@ fn tags_are_peeled() {
         assert_eq!((peeled.tags.len(), peeled.kind), (0, ObjectKind::Tree));
 
         let gone = "1".repeat(hash.hex_len());
-        let dangling = repo.hash_object("tag", format!("object {gone}\ntype commit\ntag x\ntagger A <a> 1 +0000\n\n").as_bytes());
+        let dangling =
+            repo.hash_object("tag", format!("object {gone}\ntype commit\ntag x\ntagger A <a> 1 +0000\n\n").as_bytes());
         let dangling = dangling.parse().unwrap();
         let store = open_store(&repo);
         match peel(&store, &dangling) {
@@ -181,10 +182,14 @@ fn filters_parse_as_git_parses_them() {
     no("auto", E::AutoHere, "'auto' filter not supported by this command");
     no("combine:sparse:oid=%ff", E::NotText, "sub-filter-spec is not UTF-8");
 
-    assert_eq!(Filter::BlobNone.and(Filter::TreeDepth(1)).and(Filter::BlobLimit(5)).to_string(),
-        "combine:blob:none+tree:1+blob:limit=5");
-    assert_eq!(Filter::Combine(vec![Filter::SparseOid("a b+%\u{e9}".into())]).to_string(),
-        "combine:sparse:oid=a%20b%2b%25%c3%a9");
+    assert_eq!(
+        Filter::BlobNone.and(Filter::TreeDepth(1)).and(Filter::BlobLimit(5)).to_string(),
+        "combine:blob:none+tree:1+blob:limit=5"
+    );
+    assert_eq!(
+        Filter::Combine(vec![Filter::SparseOid("a b+%\u{e9}".into())]).to_string(),
+        "combine:sparse:oid=a%20b%2b%25%c3%a9"
+    );
 }
 
 /// Git accepts and refuses the same specs (those that do not need an object), with the same words.
@@ -194,10 +199,31 @@ fn filters_are_refused_as_git_refuses_them() {
     dag.commit(1, &[]);
     let history = History::new(dag, Hash::Sha1);
     for spec in [
-        "blob:none", "blob:limit=0x10k", "blob:limit=010", "blob:limit=08", "blob:limit= 1", "blob:limit=-1", "blob:limit=",
-        "blob:limit=18446744073709551615", "blob:limit=18446744073709551616", "tree:", "tree:1", "tree:1q", "object:type=tree",
-        "object:type=", "sparse:path=x", "combine:", "combine:tree:1+tree:0", "combine:tree:1%2b", "combine:tree:1?",
-        "combine:object:type=x", "combine:combine:tree:1+blob:none", "combine:tree:%31", "combine:tr\u{e9}", "nothing", "",
+        "blob:none",
+        "blob:limit=0x10k",
+        "blob:limit=010",
+        "blob:limit=08",
+        "blob:limit= 1",
+        "blob:limit=-1",
+        "blob:limit=",
+        "blob:limit=18446744073709551615",
+        "blob:limit=18446744073709551616",
+        "tree:",
+        "tree:1",
+        "tree:1q",
+        "object:type=tree",
+        "object:type=",
+        "sparse:path=x",
+        "combine:",
+        "combine:tree:1+tree:0",
+        "combine:tree:1%2b",
+        "combine:tree:1?",
+        "combine:object:type=x",
+        "combine:combine:tree:1+blob:none",
+        "combine:tree:%31",
+        "combine:tr\u{e9}",
+        "nothing",
+        "",
     ] {
         let filter = format!("--filter={spec}");
         let out = history.repo.try_git(["rev-list", "--objects", &filter, "c0"], b"");

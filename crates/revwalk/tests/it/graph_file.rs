@@ -45,7 +45,8 @@ impl Parts {
         if !self.bases.is_empty() {
             chunks.push((*b"BASE", self.bases.iter().flat_map(|id| id.as_bytes().to_vec()).collect()));
         }
-        let mut file = vec![b'C', b'G', b'P', b'H', 1, hash.file_id() as u8, chunks.len() as u8, self.bases.len() as u8];
+        let mut file =
+            vec![b'C', b'G', b'P', b'H', 1, hash.file_id() as u8, chunks.len() as u8, self.bases.len() as u8];
         let sizes: Vec<_> = chunks.iter().map(|(id, data)| (ChunkId(*id), data.len() as u64)).collect();
         encode_toc(&sizes, 8, &mut file);
         chunks.iter().for_each(|(_, data)| file.extend_from_slice(data));

@@ -127,9 +127,7 @@ pub(crate) fn open_store(repo: &TestRepo) -> Store {
     Store::open(&repo.objects_dir(), Options::new(id_kind(repo.hash()))).unwrap()
 }
 
-pub(crate) fn open_graph(
-    repo: &TestRepo,
-) -> (Option<CommitGraph>, Vec<packstone_revwalk::commit_graph::GraphProblem>) {
+pub(crate) fn open_graph(repo: &TestRepo) -> (Option<CommitGraph>, Vec<packstone_revwalk::commit_graph::GraphProblem>) {
     let dir = repo.objects_dir();
     CommitGraph::open(&[Path::new(&dir)], id_kind(repo.hash()))
 }

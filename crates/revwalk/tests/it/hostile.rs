@@ -221,7 +221,8 @@ fn numbers_that_do_not_fall_are_not_believed() {
         for (mut bad, restarts) in [(late, 2), (zero, 2)] {
             resign(&mut bad, history.hash);
             replace_graph(&history, &bad);
-            let got = limit(&history.commits(), &[history.ids[10]], &[history.ids[20]], &LimitOptions::default()).unwrap();
+            let got =
+                limit(&history.commits(), &[history.ids[10]], &[history.ids[20]], &LimitOptions::default()).unwrap();
             assert_eq!(got.commits, []);
             assert_eq!(got.stats.restarts, restarts);
         }
@@ -280,8 +281,13 @@ fn wrong_counts_are_refused() {
         };
         let fanout = chunk_range(&file, b"OIDF", history.hash);
         let set_count = |bad: &mut Vec<u8>, n: u32| bad[fanout.end - 4..fanout.end].copy_from_slice(&n.to_be_bytes());
-        assert!(matches!(refuse(&|bad| set_count(bad, 6)), GraphErrorKind::FanoutOrder | GraphErrorKind::ChunkSize { .. }));
-        assert!(matches!(refuse(&|bad| set_count(bad, 8)), GraphErrorKind::ChunkSize { have, need, .. } if have < need));
+        assert!(matches!(
+            refuse(&|bad| set_count(bad, 6)),
+            GraphErrorKind::FanoutOrder | GraphErrorKind::ChunkSize { .. }
+        ));
+        assert!(
+            matches!(refuse(&|bad| set_count(bad, 8)), GraphErrorKind::ChunkSize { have, need, .. } if have < need)
+        );
         assert!(matches!(refuse(&|bad| set_count(bad, 0x7000_0000)), GraphErrorKind::TooManyCommits));
         assert!(matches!(refuse(&|bad| bad[fanout.start] = 1), GraphErrorKind::FanoutOrder));
         assert!(matches!(refuse(&|bad| bad[4] = 2), GraphErrorKind::Unsupported { what: "version", found: 2 }));
@@ -316,18 +322,21 @@ fn chain(hash: Hash) -> (History, std::path::PathBuf, Vec<String>) {
 #[test]
 fn a_chain_is_used_as_far_as_it_is_whole() {
     for hash in Hash::ALL {
-        let expect = |break_it: &dyn Fn(&std::path::Path, &[String]), layers: usize, wanted: fn(&GraphProblemKind) -> bool| {
-            let (history, folder, names) = chain(hash);
-            break_it(&folder, &names);
-            let (graph, problems) = open_graph(&history.repo);
-            assert!(problems.iter().any(|problem| wanted(&problem.kind)), "{problems:?}");
-            assert_eq!(graph.as_ref().map_or(0, |graph| graph.files().count()), layers);
-            facts_are_right(&history, &Commits::new(&history.store(), graph, Shallow::none()));
-        };
+        let expect =
+            |break_it: &dyn Fn(&std::path::Path, &[String]), layers: usize, wanted: fn(&GraphProblemKind) -> bool| {
+                let (history, folder, names) = chain(hash);
+                break_it(&folder, &names);
+                let (graph, problems) = open_graph(&history.repo);
+                assert!(problems.iter().any(|problem| wanted(&problem.kind)), "{problems:?}");
+                assert_eq!(graph.as_ref().map_or(0, |graph| graph.files().count()), layers);
+                facts_are_right(&history, &Commits::new(&history.store(), graph, Shallow::none()));
+            };
         let layer = |folder: &std::path::Path, name: &str| folder.join(format!("graph-{name}.graph"));
         let missing = |kind: &GraphProblemKind| matches!(kind, GraphProblemKind::LayerMissing { .. });
         let mismatch = |kind: &GraphProblemKind| matches!(kind, GraphProblemKind::LayerMismatch { .. });
-        let remove = |nr: usize| move |folder: &std::path::Path, names: &[String]| std::fs::remove_file(layer(folder, &names[nr])).unwrap();
+        let remove = |nr: usize| {
+            move |folder: &std::path::Path, names: &[String]| std::fs::remove_file(layer(folder, &names[nr])).unwrap()
+        };
         expect(&remove(2), 2, missing);
         expect(&remove(1), 1, missing);
         expect(&remove(0), 0, missing);
@@ -343,7 +352,9 @@ fn a_chain_is_used_as_far_as_it_is_whole() {
             }
         };
         expect(&rewrite(|names| format!("{}\n{}\n", names[0], names[2])), 1, mismatch);
-        expect(&rewrite(|names| format!("{}\nnonsense\n", names[0])), 1, |kind| matches!(kind, GraphProblemKind::ChainLine { line: 2 }));
+        expect(&rewrite(|names| format!("{}\nnonsense\n", names[0])), 1, |kind| {
+            matches!(kind, GraphProblemKind::ChainLine { line: 2 })
+        });
         expect(&rewrite(|names| format!("{}\n{}\n", names[1], names[2])), 0, mismatch);
         // The same layer again and again.
         expect(&rewrite(|names| format!("{}\n", names[0]).repeat(3)), 1, mismatch);

@@ -41,7 +41,13 @@ fn pick(seeds: &[u32], len: usize) -> Vec<usize> {
     seeds.iter().map(|&seed| seed as usize % len).collect()
 }
 
-fn check(history: &History, commits: &Commits, wants: &[usize], haves: &[usize], git: bool) -> Result<(), TestCaseError> {
+fn check(
+    history: &History,
+    commits: &Commits,
+    wants: &[usize],
+    haves: &[usize],
+    git: bool,
+) -> Result<(), TestCaseError> {
     let (want_ids, have_ids) = (history.ids_of(wants), history.ids_of(haves));
     let exact = history.dag.limit(wants, haves);
     let got = limit(commits, &want_ids, &have_ids, &LimitOptions::default()).unwrap();
@@ -51,7 +57,11 @@ fn check(history: &History, commits: &Commits, wants: &[usize], haves: &[usize],
     for commit in &got.commits {
         let nr = history.numbers[&commit.id];
         prop_assert_eq!(commit.tree, history.trees[nr]);
-        let mask = if commits.graph().is_some_and(|graph| graph.lookup(&commit.id).is_some()) { (1 << 34) - 1 } else { u64::MAX };
+        let mask = if commits.graph().is_some_and(|graph| graph.lookup(&commit.id).is_some()) {
+            (1 << 34) - 1
+        } else {
+            u64::MAX
+        };
         prop_assert_eq!(commit.time, history.dag.commits[nr].1 & mask);
     }
     let edges: Vec<usize> = got.edges.iter().map(|edge| history.numbers[&edge.commit]).collect();
