@@ -63,10 +63,10 @@ fn b1_bitmap_of_another_pack() {
     for form in forms() {
         let (repo, bitmap) = four(form);
         let old = std::fs::read(bitmap).unwrap();
-        let grow = format!(
-            "commit refs/heads/main\ncommitter C <c@e> 1800000000 +0000\ndata 2\nm\nfrom refs/heads/main^0\nM 100644 inline more\ndata 4\nmore\n"
+        repo.fast_import(
+            b"commit refs/heads/main\ncommitter C <c@e> 1800000000 +0000\ndata 2\nm\nfrom refs/heads/main^0\n\
+              M 100644 inline more\ndata 4\nmore\n",
         );
-        repo.fast_import(grow.as_bytes());
         form.repack(&repo);
         let bitmap = repo.only_pack().with_extension("bitmap");
         let good = std::fs::read(&bitmap).unwrap();
