@@ -146,6 +146,8 @@ pub struct LimitStats {
     pub coloured: u64,
     /// Commits whose objects were read, because no graph knows them; those read ahead in vain included.
     pub read: u64,
+    /// Those of them that were read in batches; see [`LimitOptions::threads`].
+    pub read_ahead: u64,
     /// How often the walk started over because generation numbers did not fall along an edge.
     pub restarts: u32,
 }
@@ -459,7 +461,9 @@ impl<'a> Walk<'a> {
                 self.fill(node, commit.tree, commit.time)?;
             }
         }
-        self.ahead.learned((self.stats.read - before) as usize);
+        let fresh = self.stats.read - before;
+        self.stats.read_ahead += fresh;
+        self.ahead.learned(fresh as usize);
         Ok(true)
     }
 

@@ -313,15 +313,11 @@ fn deep_history_needs_no_stack() {
 fn reading_ahead_changes_nothing_but_the_time() {
     for hash in Hash::ALL {
         let mut dag = Dag::default();
-        let mut tips = vec![dag.commit(1000, &[])];
-        for n in 1..4000 {
-            let parents =
-                if n % 7 == 0 && tips.len() > 1 { vec![tips[0], tips[1]] } else { vec![tips[n % tips.len()]] };
-            let tip = dag.commit(1000 + n as u64 * 10 - (n as u64 * 7919) % 500, &parents);
-            match n % 3 {
-                0 if tips.len() < 5 => tips.push(tip),
-                nr => tips[nr % 2] = tip,
-            }
+        dag.commit(1000, &[]);
+        for n in 1..4000usize {
+            let older = n.saturating_sub(2 + n % 50);
+            let parents = if n % 7 == 0 && n > 1 { vec![n - 1, older] } else { vec![n - 1] };
+            dag.commit(1000 + n as u64 * 10 - (n as u64 * 7919) % 500, &parents);
         }
         let history = History::new(dag, hash);
         history.repo.repack();
@@ -335,16 +331,16 @@ fn reading_ahead_changes_nothing_but_the_time() {
             Commits::new(&store, graph, Shallow::none()),
         ] {
             for haves in [&[][..], &[3500], &[1200, 3000]] {
-                let (wants, haves) = (history.ids_of(&[3999, tips[0], tips[1]]), history.ids_of(haves));
+                let (wants, haves) = (history.ids_of(&[3999, 3990]), history.ids_of(haves));
                 for stop in [Stop::Proven, Stop::Dates] {
                     let one = limit(&commits, &wants, &haves, &options().stop(stop)).unwrap();
                     for threads in [2, 3] {
                         let many = limit(&commits, &wants, &haves, &options().stop(stop).threads(threads)).unwrap();
                         assert_eq!((&many.commits, &many.edges), (&one.commits, &one.edges));
                         assert_eq!((&many.haves_tips, &many.unreadable), (&one.haves_tips, &one.unreadable));
-                        // Not vacuous: with threads, a batch was read on the longest of these walks.
+                        // Not vacuous: the longest of these walks did read ahead.
                         if haves.is_empty() && commits.graph().is_none() {
-                            assert!(many.stats.read >= one.stats.read);
+                            assert!(many.stats.read_ahead > 0, "{:?}", many.stats);
                         }
                     }
                 }
