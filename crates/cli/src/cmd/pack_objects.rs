@@ -3,6 +3,7 @@
 //! [`Typed`] is what the command line says, [`Settings`](settings::Settings) what it means together with the
 //! configuration, [`Request`] what is handed to the `pack-objects` crate once standard input has been read.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -109,7 +110,8 @@ fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(),
     };
     let selection = match &request.input {
         Input::Objects { list, bases } => {
-            let ids: Vec<ObjectId> = list.iter().map(|(id, _)| *id).collect();
+            let mut ids: Vec<ObjectId> = list.iter().map(|(id, _)| *id).collect();
+            add_tags(store, &request.tags, &mut ids)?;
             Selection::of_list(store, &ids, bases, &select, observer)
         }
         Input::Revisions(tips) => {
@@ -178,6 +180,18 @@ fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(),
             outcome.pack_reused,
             outcome.packs_reused
         ));
+    }
+    Ok(())
+}
+
+/// Adds the tags, and the tags they tag, of what a list names (`--include-tag`).
+fn add_tags(store: &Store, tags: &[(ObjectId, ObjectId)], ids: &mut Vec<ObjectId>) -> Result<(), Failure> {
+    if tags.is_empty() {
+        return Ok(());
+    }
+    let named: HashSet<ObjectId> = ids.iter().copied().collect();
+    for (tag, _) in tags.iter().filter(|(_, peeled)| named.contains(peeled)) {
+        ids.extend(revwalk::peel(store, tag).map_err(|error| Failure::Fatal(chain(&error)))?.tags);
     }
     Ok(())
 }

@@ -102,9 +102,28 @@ fn object_lists() {
         input.push_str(all.iter().next().unwrap());
         let pack = succeeded(packstone(&repo, &["pack-objects", "--stdout", "-q"], &input));
         assert_eq!(repo.ids_of_stream(&pack), all);
+        // Tags of what is listed come along, tags of tags among them.
+        let tip = format!("{}\n", repo.rev_parse("main"));
+        same(&repo, &["--include-tag"], &tip);
+        same(&repo, &[], &tip);
         let input = format!("-{}\n{input}", repo.rev_parse("main~5"));
         let pack = succeeded(packstone(&repo, &["pack-objects", "--stdout", "-q"], &input));
         assert_eq!(repo.ids_of_stream(&pack), all);
+    }
+}
+
+#[test]
+fn index_versions() {
+    let repo = TestRepo::rich(Hash::Sha1);
+    // Version 1 has no mark: it begins with its first count.
+    for (version, marked) in [("1", false), ("2", true), ("0", false)] {
+        let base = repo.scratch().join(format!("v{version}"));
+        let option = format!("--index-version={version}");
+        let words = ["pack-objects", "--all", "-q", &option, base.to_str().unwrap()];
+        let name = String::from_utf8(succeeded(packstone(&repo, &words, ""))).unwrap();
+        let idx = format!("{}-{}.idx", base.display(), name.trim_end());
+        assert_eq!(std::fs::read(&idx).unwrap().starts_with(b"\xfftOc"), marked, "{version}");
+        repo.git(["verify-pack", &idx]);
     }
 }
 

@@ -210,7 +210,7 @@ pub(super) fn settle(
     }
 
     let (index_version, offset_limit) = typed.index_version.unwrap_or((configured.index_version, OFFSET_LIMIT));
-    let later: [(bool, &str); 13] = [
+    let later: [(bool, &str); 12] = [
         (typed.stdin_packs, "option `stdin-packs'"),
         (typed.cruft, "option `cruft'"),
         (typed.keep_unreachable, "option `keep-unreachable'"),
@@ -222,7 +222,6 @@ pub(super) fn settle(
         (typed.delta_islands, "option `delta-islands'"),
         (typed.uri_protocols, "option `uri-protocol'"),
         (typed.path_walk, "option `path-walk'"),
-        (index_version != 2, "an index of a version other than 2"),
         (offset_limit != OFFSET_LIMIT, "a limit of 31-bit offsets in an index"),
         (!stdout && configured.pack_size_limit > 0, "pack.packSizeLimit"),
     ];
@@ -266,7 +265,8 @@ pub(super) fn settle(
         compression,
         threads: usize::try_from(threads).unwrap_or(0),
         big_file_threshold: configured.big_file_threshold,
-        index_version,
+        // git writes version 1 for 0, too.
+        index_version: index_version.max(1),
         write_rev: configured.write_rev,
     })
 }
