@@ -4,7 +4,7 @@
 //! word, the rest is spelled out. It is the form of every bitmap in git's `.bitmap` files, and in the index
 //! extensions for the untracked cache, the file system monitor and split indexes; git, JGit and libgit2 share
 //! it. This crate knows the bitmaps and nothing else of git. To ask a `.bitmap` file what a clone needs, use
-//! `packstone-pack-bitmap`. For sets in memory that change, use [`roaring`]; this crate converts both ways.
+//! `packstone-pack-bitmap`. For sets in memory that change, use [`roaring`](::roaring); this crate converts both ways.
 //!
 //! ```
 //! use packstone_ewah::{Ewah, EwahBuf, ops};

@@ -7,6 +7,8 @@
 //! answer into a pack use `packstone-pack-objects`; for the compressed bitmaps alone use `packstone-ewah`.
 //!
 //! ```no_run
+//! # // Inside the workspace these crates go by the names of their folders.
+//! # use {object as packstone_object, odb as packstone_odb, revwalk as packstone_revwalk};
 //! use packstone_object::HashKind;
 //! use packstone_odb::{Options, Store};
 //! use packstone_pack_bitmap::{OpenOptions, Request, answer, find};
