@@ -156,6 +156,9 @@ pub enum Damage {
         /// The name asked for.
         expected: ObjectId,
     },
+    /// The entry's bytes do not have the CRC-32 that the index gives.
+    #[error("entry does not have the CRC-32 in the index")]
+    Crc,
     /// Content made for a SHA-1 collision attack.
     #[error("content is part of a SHA-1 collision attack")]
     Collision,

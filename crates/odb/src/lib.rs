@@ -5,6 +5,7 @@
 //! objects, `packstone-object` to parse what is read here.
 //!
 //! ```no_run
+//! # use object as packstone_object;
 //! use packstone_object::{HashKind, ObjectId};
 //! use packstone_odb::{Options, Store};
 //!

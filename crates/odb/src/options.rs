@@ -26,6 +26,7 @@ pub enum ByteSource {
 ///
 /// ```
 /// use packstone_odb::{ByteSource, Options};
+/// # use object as packstone_object;
 /// use packstone_object::HashKind;
 ///
 /// let options = Options::new(HashKind::Sha1).byte_source(ByteSource::Pread).delta_base_cache(16 << 20);
@@ -52,7 +53,8 @@ pub struct Options {
     /// Whether `.rev` files are used; without them the offset order of a pack is computed. Default: true.
     pub use_rev_files: bool,
     /// Whether each object that is read whole or streamed is hashed, and refused when it does not have the name it was
-    /// asked for. Default: false, as git; content is then guarded by zlib's checksum only.
+    /// asked for; what is read whole from a pack must also have the CRC-32 that the index gives. Default: false, as git;
+    /// content is then guarded by zlib's checksum only.
     pub verify_on_read: bool,
 }
 

@@ -202,7 +202,13 @@ impl Seen {
 
 /// What is noted for whoever asks, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(Mutex<(Vec<Problem>, HashSet<(PathBuf, String)>)>);
+pub(crate) struct Problems(Mutex<Noted>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    list: Vec<Problem>,
+    known: HashSet<(PathBuf, String)>,
+}
 
 /// So many are kept: a store with more is beyond help by list.
 const MAX_PROBLEMS: usize = 1000;
@@ -210,14 +216,13 @@ const MAX_PROBLEMS: usize = 1000;
 impl Problems {
     pub(crate) fn note(&self, path: &Path, kind: ProblemKind) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (list, known) = &mut *noted;
-        if list.len() < MAX_PROBLEMS && known.insert((path.to_owned(), kind.to_string())) {
-            list.push(Problem { path: path.to_owned(), kind });
+        if noted.list.len() < MAX_PROBLEMS && noted.known.insert((path.to_owned(), kind.to_string())) {
+            noted.list.push(Problem { path: path.to_owned(), kind });
         }
     }
 
     pub(crate) fn list(&self) -> Vec<Problem> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
     }
 }
 

@@ -123,6 +123,9 @@ enum Spot<'s> {
     Loose { source: usize },
 }
 
+/// An object's entry in a pack, and its rank in the pack's index.
+type Entry<'s> = (&'s Arc<Pack>, IdxPos, PackOffset);
+
 /// So many times a state is replaced and searched again before a look-up gives up; others must change the store at least
 /// as often meanwhile.
 const MAX_ROUNDS: usize = 5;
@@ -296,7 +299,8 @@ impl Store {
             let Some(spot) = self.locate(state, id)? else { return Ok(None) };
             let result = match spot {
                 Spot::Packed { pack, pos, at } => {
-                    let result = pack.read(at, scratch, out).and_then(|kind| {
+                    let result = self.check_crc_if_asked(pack, pos, at).and_then(|()| {
+                        let kind = pack.read(at, scratch, out)?;
                         self.verify_if_asked(id, kind, out, pack.path(), at.get())?;
                         Ok(kind)
                     });
@@ -526,11 +530,7 @@ impl Store {
         }
     }
 
-    fn locate_in<'s>(
-        &self,
-        slot: &'s packs::Slot,
-        id: &ObjectId,
-    ) -> Result<Option<(&'s Arc<Pack>, IdxPos, PackOffset)>, ReadError> {
+    fn locate_in<'s>(&self, slot: &'s packs::Slot, id: &ObjectId) -> Result<Option<Entry<'s>>, ReadError> {
         let Some(pack) = self.open_slot(slot)? else { return Ok(None) };
         let Some(pos) = pack.idx().lookup(id) else { return Ok(None) };
         // The index may be open while the pack is gone already.
@@ -563,6 +563,13 @@ impl Store {
             self.0.problems.note(path, ProblemKind::DamagedCopy { id: *id, reason: error.to_string() });
         }
         result
+    }
+
+    fn check_crc_if_asked(&self, pack: &Pack, pos: IdxPos, at: PackOffset) -> Result<(), ReadError> {
+        if self.options().verify_on_read && !pack.crc_matches(pack.order()?.pack_pos(pos))? {
+            return Err(ReadError::corrupt(pack.path(), at.get(), Damage::Crc));
+        }
+        Ok(())
     }
 
     fn verify_if_asked(
@@ -614,7 +621,8 @@ impl Store {
         // Complete copies first,
         for &(pack, pos, at) in &copies {
             if !self.0.damaged.holds(pack, pos) {
-                let result = pack.read(at, &mut scratch, &mut out).and_then(|kind| {
+                let result = self.check_crc_if_asked(pack, pos, at).and_then(|()| {
+                    let kind = pack.read(at, &mut scratch, &mut out)?;
                     verify(id, kind, &out, pack.path(), at.get())?;
                     Ok(kind)
                 });
@@ -635,7 +643,10 @@ impl Store {
         // then those whose bases have to be gathered.
         recovery.visiting.push(*id);
         let mut found = None;
-        for &(pack, _, at) in &copies {
+        for &(pack, pos, at) in &copies {
+            if self.check_crc_if_asked(pack, pos, at).is_err() {
+                continue;
+            }
             let mut elsewhere = |base: &ObjectId| self.other_copy(state, base, recovery);
             if let Ok(kind) = chain::read(pack, at.get(), &mut scratch, &mut out, Some(&mut elsewhere))
                 && verify(id, kind, &out, pack.path(), at.get()).is_ok()

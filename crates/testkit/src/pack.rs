@@ -427,7 +427,7 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// The bytes that hexadecimal digits stand for.
 pub fn unhex(text: &str) -> Vec<u8> {
-    assert!(text.len() % 2 == 0, "an odd number of digits: {text}");
+    assert!(text.len().is_multiple_of(2), "an odd number of digits: {text}");
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
