@@ -107,18 +107,8 @@ impl TestRepo {
     fn create(hash: Hash, bare: bool) -> TestRepo {
         let temp = TempDir::with_prefix("packstone-test-").expect("create a temporary folder");
         let root = temp.path().join("repo");
-        let git_dir = if bare {
-            root.clone()
-        } else {
-            root.join(".git")
-        };
-        let repo = TestRepo {
-            temp,
-            root,
-            git_dir,
-            hash,
-            clock: AtomicU64::new(0),
-        };
+        let git_dir = if bare { root.clone() } else { root.join(".git") };
+        let repo = TestRepo { temp, root, git_dir, hash, clock: AtomicU64::new(0) };
         let mut command = isolated_git(repo.temp.path());
         command.args(["init", "--quiet", "--initial-branch=main"]);
         command.arg(format!("--object-format={}", hash.name()));
@@ -139,11 +129,7 @@ impl TestRepo {
         for n in 0..commits {
             stream.commit("refs/heads/main", &format!("commit {n}"), n as u64, &[]);
             stream.file("100644", "file", &growing(n));
-            stream.file(
-                "100644",
-                &format!("d{}/f{n}", n % 7),
-                format!("file {n}\n").as_bytes(),
-            );
+            stream.file("100644", &format!("d{}/f{n}", n % 7), format!("file {n}\n").as_bytes());
         }
         repo.fast_import(&stream.bytes);
         repo
@@ -159,11 +145,7 @@ impl TestRepo {
         for n in 0..40_u64 {
             stream.commit("refs/heads/main", &format!("main {n}"), n * 10, &[]);
             stream.file("100644", "growing", &growing(n as usize));
-            stream.file(
-                "100644",
-                &format!("src/a{}/b/c{}.txt", n % 3, n % 5),
-                format!("text {n}\n").as_bytes(),
-            );
+            stream.file("100644", &format!("src/a{}/b/c{}.txt", n % 3, n % 5), format!("text {n}\n").as_bytes());
             match n {
                 0 => {
                     stream.file("100755", "run.sh", b"#!/bin/sh\nexit 0\n");
@@ -188,28 +170,15 @@ impl TestRepo {
         for n in 0..6_u64 {
             // The first of these is older than its parent.
             stream.commit("refs/heads/side", &format!("side {n}"), n * 10, &[]);
-            stream.file(
-                "100644",
-                &format!("side/f{n}"),
-                format!("side {n}\n").as_bytes(),
-            );
+            stream.file("100644", &format!("side/f{n}"), format!("side {n}\n").as_bytes());
             stream.commit("refs/heads/other", &format!("other {n}"), 300 + n * 10, &[]);
-            stream.file(
-                "100644",
-                &format!("other/f{n}"),
-                format!("other {n}\n").as_bytes(),
-            );
+            stream.file("100644", &format!("other/f{n}"), format!("other {n}\n").as_bytes());
         }
         stream.commit("refs/heads/root2", "another root", 350, &[]);
         stream.file("100644", "lonely", b"lonely\n");
         stream.commit("refs/heads/main", "merge side", 400, &["refs/heads/side"]);
         stream.file("100644", "merged", b"one\n");
-        stream.commit(
-            "refs/heads/main",
-            "octopus",
-            410,
-            &["refs/heads/other", "refs/heads/root2"],
-        );
+        stream.commit("refs/heads/main", "octopus", 410, &["refs/heads/other", "refs/heads/root2"]);
         stream.file("100644", "merged", b"two\n");
         stream.commit("refs/heads/side", "side after the merge", 420, &[]);
         stream.file("100644", "side/late", b"late\n");
@@ -271,10 +240,7 @@ impl TestRepo {
 
     fn dress(&self, command: &mut Command) {
         let date = format!("{} +0000", EPOCH + 60 * self.clock.load(Ordering::Relaxed));
-        command
-            .current_dir(&self.root)
-            .env("GIT_AUTHOR_DATE", &date)
-            .env("GIT_COMMITTER_DATE", &date);
+        command.current_dir(&self.root).env("GIT_AUTHOR_DATE", &date).env("GIT_COMMITTER_DATE", &date);
     }
 
     /// Runs git and returns its standard output. Panics unless it succeeds.
@@ -283,11 +249,7 @@ impl TestRepo {
     }
 
     /// Runs git with `input` on its standard input and returns its standard output. Panics unless it succeeds.
-    pub fn git_with<A: AsRef<OsStr>>(
-        &self,
-        args: impl IntoIterator<Item = A>,
-        input: &[u8],
-    ) -> Vec<u8> {
+    pub fn git_with<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>, input: &[u8]) -> Vec<u8> {
         run(self.command().args(args), input).stdout
     }
 
@@ -297,20 +259,13 @@ impl TestRepo {
     }
 
     /// Runs git with `input`, whatever the exit code.
-    pub fn try_git<A: AsRef<OsStr>>(
-        &self,
-        args: impl IntoIterator<Item = A>,
-        input: &[u8],
-    ) -> Output {
+    pub fn try_git<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>, input: &[u8]) -> Output {
         output(self.command().args(args), input)
     }
 
     /// Runs `git fast-import` over `stream`.
     pub fn fast_import(&self, stream: &[u8]) {
-        self.git_with(
-            ["fast-import", "--quiet", "--force", "--date-format=raw"],
-            stream,
-        );
+        self.git_with(["fast-import", "--quiet", "--force", "--date-format=raw"], stream);
     }
 
     /// Lets the clock go forward by one commit.
@@ -329,8 +284,7 @@ impl TestRepo {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).expect("create the folder of a file");
         }
-        std::fs::write(&path, bytes)
-            .unwrap_or_else(|error| panic!("write {}: {error}", path.display()));
+        std::fs::write(&path, bytes).unwrap_or_else(|error| panic!("write {}: {error}", path.display()));
     }
 
     /// Commits the work tree as it is and returns the commit's id.
@@ -409,13 +363,7 @@ impl TestRepo {
 
     /// Packs everything reachable into one pack without a bitmap.
     pub fn repack(&self) {
-        self.git([
-            "-c",
-            "repack.writeBitmaps=false",
-            "repack",
-            "-ad",
-            "--quiet",
-        ]);
+        self.git(["-c", "repack.writeBitmaps=false", "repack", "-ad", "--quiet"]);
     }
 
     /// Packs what is loose into one more pack.
@@ -457,11 +405,7 @@ impl TestRepo {
 
     /// Ids of every object in the repository and its alternates, reachable or not.
     pub fn all_objects(&self) -> BTreeSet<String> {
-        lines(&self.git([
-            "cat-file",
-            "--batch-all-objects",
-            "--batch-check=%(objectname)",
-        ]))
+        lines(&self.git(["cat-file", "--batch-all-objects", "--batch-check=%(objectname)"]))
     }
 
     /// Ids that `git pack-objects` puts into a pack for these options and this input: the answer ours is compared with.
@@ -483,11 +427,7 @@ impl TestRepo {
     pub fn ids_of_stream(&self, pack: &[u8]) -> BTreeSet<String> {
         let carried = pack_count(pack);
         let index = self.index_stream(pack);
-        index
-            .into_iter()
-            .take(carried)
-            .map(|object| object.id)
-            .collect()
+        index.into_iter().take(carried).map(|object| object.id).collect()
     }
 
     /// Indexes a pack stream, thin or not, beside this repository as [`ids_of_stream`](Self::ids_of_stream) does;
@@ -498,8 +438,7 @@ impl TestRepo {
         std::fs::create_dir_all(&info).expect("create objects/info");
         let mut borrowed = self.objects_dir().into_os_string();
         borrowed.push("\n");
-        std::fs::write(info.join("alternates"), borrowed.as_encoded_bytes())
-            .expect("write the alternates");
+        std::fs::write(info.join("alternates"), borrowed.as_encoded_bytes()).expect("write the alternates");
         if pack_count(pack) == 0 {
             // index-pack keeps no empty pack, but checks it.
             beside.git_with(["index-pack", "--stdin"], pack);
@@ -522,37 +461,22 @@ impl TestRepo {
 
     /// Ids of the objects in a pack that has an index.
     pub fn ids_of_pack(&self, pack: &Path) -> BTreeSet<String> {
-        self.show_index(pack)
-            .into_iter()
-            .map(|object| object.id)
-            .collect()
+        self.show_index(pack).into_iter().map(|object| object.id).collect()
     }
 
     /// Objects of a pack as `git verify-pack -v` lists them, in the order of the pack.
     pub fn verify_pack(&self, pack: &Path) -> Vec<PackedObject> {
-        let args = [
-            OsStr::new("verify-pack"),
-            OsStr::new("-v"),
-            pack.as_os_str(),
-        ];
+        let args = [OsStr::new("verify-pack"), OsStr::new("-v"), pack.as_os_str()];
         let listing = text(self.git(args));
-        let mut objects: Vec<PackedObject> = listing
-            .lines()
-            .filter_map(|line| packed_object(line, self.hash.hex_len()))
-            .collect();
+        let mut objects: Vec<PackedObject> =
+            listing.lines().filter_map(|line| packed_object(line, self.hash.hex_len())).collect();
         objects.sort_by_key(|object| object.offset);
         objects
     }
 
     /// Checks every object and connection. Panics when `git fsck --full --strict` finds anything.
     pub fn fsck(&self) {
-        self.git([
-            "fsck",
-            "--full",
-            "--strict",
-            "--no-dangling",
-            "--no-progress",
-        ]);
+        self.git(["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]);
     }
 }
 
@@ -601,20 +525,13 @@ fn isolate(command: &mut Command, home: &Path) {
 
 /// Runs a command with `input` and returns what it wrote, whatever its exit code.
 pub fn output(command: &mut Command, input: &[u8]) -> Output {
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .unwrap_or_else(|error| panic!("start {command:?}: {error}"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
     let mut stdin = child.stdin.take().expect("a piped standard input");
     std::thread::scope(|scope| {
         // A program that stops reading early closes the pipe; its exit code tells the story.
         scope.spawn(move || stdin.write_all(input).and_then(|()| stdin.flush()).ok());
-        child
-            .wait_with_output()
-            .unwrap_or_else(|error| panic!("wait for {command:?}: {error}"))
+        child.wait_with_output().unwrap_or_else(|error| panic!("wait for {command:?}: {error}"))
     })
 }
 
@@ -648,12 +565,7 @@ pub fn noise(len: usize) -> Vec<u8> {
 pub fn growing(n: usize) -> Vec<u8> {
     let mut text = String::new();
     for line in 0..n + 20 {
-        writeln!(
-            text,
-            "line {line} of a file that grows, {}",
-            line * line % 977
-        )
-        .expect("write to a string");
+        writeln!(text, "line {line} of a file that grows, {}", line * line % 977).expect("write to a string");
     }
     text.into_bytes()
 }
@@ -663,19 +575,12 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 fn lines(bytes: &[u8]) -> BTreeSet<String> {
-    String::from_utf8_lossy(bytes)
-        .lines()
-        .map(str::to_owned)
-        .collect()
+    String::from_utf8_lossy(bytes).lines().map(str::to_owned).collect()
 }
 
 /// The number of objects that a pack's header claims.
 fn pack_count(pack: &[u8]) -> usize {
-    assert!(
-        pack.len() >= 12 && &pack[..4] == b"PACK",
-        "not a pack: {} bytes",
-        pack.len()
-    );
+    assert!(pack.len() >= 12 && &pack[..4] == b"PACK", "not a pack: {} bytes", pack.len());
     u32::from_be_bytes([pack[8], pack[9], pack[10], pack[11]]) as usize
 }
 
@@ -745,12 +650,8 @@ impl Stream {
     fn commit(&mut self, branch: &str, message: &str, minute: u64, merged: &[&str]) {
         let time = EPOCH + 60 * minute;
         self.line(&format!("commit {branch}"));
-        self.line(&format!(
-            "author A U Thor <author@example.com> {time} +0000"
-        ));
-        self.line(&format!(
-            "committer C O Mitter <committer@example.com> {time} +0000"
-        ));
+        self.line(&format!("author A U Thor <author@example.com> {time} +0000"));
+        self.line(&format!("committer C O Mitter <committer@example.com> {time} +0000"));
         self.data(message.as_bytes());
         for parent in merged {
             self.line(&format!("merge {parent}"));
@@ -801,20 +702,11 @@ mod tests {
             assert!(pack.with_extension("bitmap").exists());
             let objects = repo.verify_pack(&pack);
             for kind in ["commit", "tree", "blob", "tag"] {
-                assert!(
-                    objects.iter().any(|object| object.kind == kind),
-                    "no {kind}"
-                );
+                assert!(objects.iter().any(|object| object.kind == kind), "no {kind}");
             }
-            assert!(
-                objects.iter().any(|object| object.depth > 3),
-                "no delta chain"
-            );
+            assert!(objects.iter().any(|object| object.depth > 3), "no delta chain");
             let parents = repo.git_str(["rev-list", "--parents", "--all"]);
-            let widest = parents
-                .lines()
-                .map(|line| line.split(' ').count() - 1)
-                .max();
+            let widest = parents.lines().map(|line| line.split(' ').count() - 1).max();
             assert_eq!(widest, Some(3), "an octopus");
             let tree = repo.git_str(["ls-tree", "-r", "main"]);
             for mode in ["100644", "100755", "160000"] {
@@ -835,10 +727,7 @@ mod tests {
             let pack = repo.pack_objects(&["--revs", "--thin"], "main\n^main~10\n");
             let ids = repo.ids_of_stream(&pack);
             assert_eq!(ids, repo.rev_list_objects(&["main", "^main~10"]));
-            assert!(
-                repo.index_stream(&pack).len() > ids.len(),
-                "the pack was not thin"
-            );
+            assert!(repo.index_stream(&pack).len() > ids.len(), "the pack was not thin");
             let empty = repo.pack_objects(&["--revs"], "main\n^main\n");
             assert!(repo.ids_of_stream(&empty).is_empty());
         }
@@ -850,10 +739,7 @@ mod tests {
         let failed = repo.try_git(["rev-parse", "--verify", "nothing"], b"");
         assert_eq!(failed.status.code(), Some(128));
         let panic = std::panic::catch_unwind(|| repo.git(["rev-parse", "--verify", "nothing"]));
-        let message = *panic
-            .expect_err("git fails")
-            .downcast::<String>()
-            .expect("a message");
+        let message = *panic.expect_err("git fails").downcast::<String>().expect("a message");
         assert!(message.contains("rev-parse"), "{message}");
     }
 }
