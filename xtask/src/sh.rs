@@ -76,14 +76,17 @@ pub(crate) fn quiet_feed(command: &mut Command, input: &[u8]) -> Result<String> 
 /// A command as one could type it. Environment and folder are left out unless they matter to a reader.
 fn shown(command: &Command) -> String {
     let mut line = String::new();
-    if let Some(folder) = command.get_current_dir() {
+    if let Some(folder) = command.get_current_dir().filter(|folder| *folder != root()) {
         line.push_str(&format!("(cd {}) ", quote(folder.as_os_str())));
     }
     let mut variables = command.get_envs();
     if let Some((name, Some(value))) = variables.find(|(name, _)| *name == "RUSTDOCFLAGS") {
         line.push_str(&format!("{}={} ", name.to_string_lossy(), quote(value)));
     }
-    line.push_str(&quote(command.get_program()));
+    // Rustup names cargo by its whole path; nobody types that.
+    let program = Path::new(command.get_program());
+    let short = program.file_name().filter(|name| *name == "cargo");
+    line.push_str(&quote(short.unwrap_or(command.get_program())));
     for arg in command.get_args() {
         line.push(' ');
         line.push_str(&quote(arg));

@@ -150,6 +150,9 @@ fn crate_problems(folder: &Path, name: &str, problems: &mut Vec<String>) -> Resu
         if !text.lines().any(|line| line.trim() == "[workspace]") {
             problems.push(format!("crates/{name}/fuzz: must be a workspace of its own"));
         }
+        if !folder.join("tests/it/regressions.rs").is_file() {
+            problems.push(format!("crates/{name}: no tests/it/regressions.rs runs the fuzz bodies"));
+        }
     }
     Ok(())
 }
