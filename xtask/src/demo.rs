@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::args::Args;
 use crate::gen_repo::{self, Spec};
 use crate::git::Git;
-use crate::measure::{self, Cost, Job, Request, Sink, measure};
+use crate::measure::{self, Cost, Job, Meter, Request, Sink};
 use crate::sh::{Sh, cargo, quiet_read, quote, root, target};
 use crate::table::{layout, mebibytes, seconds};
 use crate::{Context as _, Result, fail};
@@ -131,6 +131,7 @@ enum Before {
 /// Everything a demo works with.
 struct Stage {
     plain: Git,
+    meter: Meter,
     work: PathBuf,
     server: PathBuf,
     url: String,
@@ -144,7 +145,8 @@ impl Stage {
         let url = format!("file://{}", server.display());
         let branch = quiet_read(plain.at(&server).args(["symbolic-ref", "HEAD"]))?.trim().to_owned();
         let first_parents = plain.first_parents(&server)?;
-        Ok(Stage { plain, work, server, url, program, branch, first_parents })
+        let meter = Meter::new(&work)?;
+        Ok(Stage { plain, meter, work, server, url, program, branch, first_parents })
     }
 
     fn scenes(&self) -> Vec<Scene> {
@@ -226,7 +228,7 @@ impl Stage {
         std::fs::create_dir_all(&requests).context(|| format!("create {}", requests.display()))?;
 
         let mut hook =
-            format!("{} hook-measured {} --", quote(measure::own_program()?.as_os_str()), quote(requests.as_os_str()));
+            format!("{} hook-measured {} --", quote(self.meter.program().as_os_str()), quote(requests.as_os_str()));
         if engine == Engine::Ours {
             hook.push_str(&format!(" {} hook", quote(self.program.as_os_str())));
         }
@@ -296,7 +298,7 @@ impl Stage {
         let mut total = Cost::default();
         for request in requests {
             let job = Job { argv: &request.argv, folder: &self.server, stdin: &request.stdin, sink: Sink::Pipe };
-            let cost = measure(&self.plain, &self.work, &job)?;
+            let cost = self.meter.measure(&self.plain, &job)?;
             total.wall += cost.wall;
             total.cpu += cost.cpu;
             total.peak_kib = total.peak_kib.max(cost.peak_kib);

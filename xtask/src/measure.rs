@@ -82,21 +82,42 @@ pub(crate) struct Job<'a> {
     pub(crate) sink: Sink,
 }
 
-/// Runs a job in git's isolated environment. A program that fails is an error: its time means nothing.
-pub(crate) fn measure(git: &Git, work: &Path, job: &Job<'_>) -> Result<Cost> {
-    let report = work.join("report");
-    let mut command = Command::new(own_program()?);
-    command.current_dir(job.folder).arg("run-measured").arg("--report").arg(&report);
-    command.arg("--stdin").arg(job.stdin).arg("--sink").arg(job.sink.to_word()).arg("--").args(job.argv);
-    git.isolate(&mut command);
-    let output = command.output().context(|| "start the measuring process".to_owned())?;
-    if !output.status.success() {
-        let line: Vec<_> = job.argv.iter().map(|word| word.to_string_lossy()).collect();
-        let said = String::from_utf8_lossy(&output.stderr);
-        return fail(format!("{} failed: {}\n{}", line.join(" "), output.status, said.trim_end()));
+/// Measures programs with a copy of this one, so that a build of xtask meanwhile does not pull it away.
+pub(crate) struct Meter {
+    program: PathBuf,
+    report: PathBuf,
+}
+
+impl Meter {
+    /// Puts the copy into `folder`.
+    pub(crate) fn new(folder: &Path) -> Result<Meter> {
+        let program = folder.join(format!("meter{}", std::env::consts::EXE_SUFFIX));
+        std::env::current_exe()
+            .and_then(|own| std::fs::copy(own, &program))
+            .context(|| format!("copy this program to {}", program.display()))?;
+        Ok(Meter { program, report: folder.join("meter-report") })
     }
-    let text = std::fs::read_to_string(&report).context(|| format!("read {}", report.display()))?;
-    Cost::from_line(&text).ok_or_else(|| format!("no cost in {}", report.display()).into())
+
+    /// The copy.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Runs a job in git's isolated environment. A program that fails is an error: its time means nothing.
+    pub(crate) fn measure(&self, git: &Git, job: &Job<'_>) -> Result<Cost> {
+        let mut command = Command::new(&self.program);
+        command.current_dir(job.folder).arg("run-measured").arg("--report").arg(&self.report);
+        command.arg("--stdin").arg(job.stdin).arg("--sink").arg(job.sink.to_word()).arg("--").args(job.argv);
+        git.isolate(&mut command);
+        let output = command.output().context(|| "start the measuring process".to_owned())?;
+        if !output.status.success() {
+            let line: Vec<_> = job.argv.iter().map(|word| word.to_string_lossy()).collect();
+            let said = String::from_utf8_lossy(&output.stderr);
+            return fail(format!("{} failed: {}\n{}", line.join(" "), output.status, said.trim_end()));
+        }
+        let text = std::fs::read_to_string(&self.report).context(|| format!("read {}", self.report.display()))?;
+        Cost::from_line(&text).ok_or_else(|| format!("no cost in {}", self.report.display()).into())
+    }
 }
 
 /// `run-measured --report FILE --stdin FILE --sink SINK -- PROGRAM ARGS...`, hidden: the process between us and the
@@ -168,11 +189,6 @@ pub(crate) fn requests(folder: &Path) -> Result<Vec<Request>> {
         found.push(Request { argv: text.split('\0').map(OsString::from).collect(), stdin: file("stdin") });
     }
     Ok(found)
-}
-
-/// The running program's path.
-pub(crate) fn own_program() -> Result<PathBuf> {
-    std::env::current_exe().context(|| "find our own program".to_owned())
 }
 
 fn program(argv: &[OsString]) -> Result<Command> {

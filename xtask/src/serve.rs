@@ -15,7 +15,7 @@ use crate::demo::{build_program, fresh};
 use crate::gen_repo::{self, Spec};
 use crate::git::{Git, Hash, files_in};
 use crate::json::Json;
-use crate::measure::{self, Cost, Job, Sink, measure};
+use crate::measure::{self, Cost, Job, Meter, Sink};
 use crate::sh::{Sh, quiet_read, target};
 use crate::table::{layout, mebibytes, seconds};
 use crate::{Context as _, Result, fail};
@@ -67,7 +67,8 @@ pub(crate) fn run(sh: Sh, mut args: Args) -> Result<()> {
         println!("(then each row is checked and timed)");
         return Ok(());
     }
-    let bench = Bench { git_version: git.version()?, git, options, repos, program };
+    let meter = Meter::new(&options.cache)?;
+    let bench = Bench { git_version: git.version()?, git, meter, options, repos, program };
     bench.run()
 }
 
@@ -223,6 +224,7 @@ struct Measured {
 
 struct Bench {
     git: Git,
+    meter: Meter,
     git_version: String,
     options: Options,
     repos: Repos,
@@ -374,7 +376,7 @@ impl Bench {
         fresh(Sh { dry_run: false }, &out)?;
         let streamed = out.join("streamed.pack");
         let sink = if row.output == Output::Disk { Sink::Null } else { Sink::File(streamed.clone()) };
-        self.execute(row, stdin, program, &out, sink, work)?;
+        self.execute(row, stdin, program, &out, sink)?;
         let borrow = row.open.then_some(row.repo.as_path());
         let ids = if row.output == Output::Disk {
             let pack = files_in(&out)?.into_iter().find(|path| path.extension() == Some(OsStr::new("pack")));
@@ -394,17 +396,17 @@ impl Bench {
         let out = work.join("out");
         fresh(Sh { dry_run: false }, &out)?;
         let sink = if row.output == Output::Pipe { Sink::Pipe } else { Sink::Null };
-        self.execute(row, stdin, program, &out, sink, work)
+        self.execute(row, stdin, program, &out, sink)
     }
 
-    fn execute(&self, row: &Row, stdin: &Path, program: &OsStr, out: &Path, sink: Sink, work: &Path) -> Result<Cost> {
+    fn execute(&self, row: &Row, stdin: &Path, program: &OsStr, out: &Path, sink: Sink) -> Result<Cost> {
         let mut argv: Vec<OsString> = vec![program.into(), "pack-objects".into(), "--quiet".into()];
         argv.push(format!("--threads={}", self.options.threads).into());
         argv.extend(row.options.iter().map(OsString::from));
         if row.output == Output::Disk {
             argv.push(out.join("pack").into());
         }
-        measure(&self.git, work, &Job { argv: &argv, folder: &row.repo, stdin, sink })
+        self.meter.measure(&self.git, &Job { argv: &argv, folder: &row.repo, stdin, sink })
     }
 
     fn report(&self, rows: &[Row], results: &[Measured]) -> Result<()> {
