@@ -3,7 +3,7 @@
 //! A thin layer: [`args`] reads what stands in front of the command, [`setup`] finds the repository and opens it, a page
 //! of [`cmd`] turns a command's own words into a request to a library crate, and [`report`] says how it went.
 //!
-//! * [`env`], [`config`], [`number`], [`quote`] are variables and settings, and how git writes them.
+//! * [`env`](mod@env), [`config`], [`number`], [`quote`] are variables and settings, and how git writes them.
 //! * [`options`] is a table of options, read the way git's commands read theirs.
 //! * [`refs`], [`revs`], [`index_ids`] lead from names to object ids.
 //! * [`progress`] shows meters.

@@ -73,7 +73,9 @@ impl Refs {
     pub(crate) fn find(&self, name: &[u8]) -> Result<Option<Ref>, Failure> {
         let mut at = name.to_vec();
         for _ in 0..=MAX_SYMREF_DEPTH {
-            let Some(reference) = self.find_one(&at)? else { return Ok(None) };
+            let Some(reference) = self.find_one(&at)? else {
+                return Ok(self.root_file(&at).map(|id| Ref { name: name.to_vec(), id, peeled: None }));
+            };
             match &reference.target {
                 Target::Object(id) => {
                     let peeled = reference.peeled.and_then(|id| self.id(&id));
@@ -93,6 +95,16 @@ impl Refs {
             // A directory, a file that is no reference: nothing by that name. git says the same.
             Err(_) => Ok(None),
         }
+    }
+
+    /// The first id of a file such as `FETCH_HEAD`, which is a reference with more text behind it.
+    fn root_file(&self, name: &[u8]) -> Option<ObjectId> {
+        if !is_root_name(name) || name.contains(&b'/') {
+            return None;
+        }
+        let text = fs::read(self.git_dir.join(crate::env::bytes_to_path(name))).ok()?;
+        let id = ObjectId::from_hex_prefix(&text, self.hash)?;
+        text.get(self.hash.hex_len()).is_none_or(u8::is_ascii_whitespace).then_some(id)
     }
 
     fn id(&self, id: &gix_hash::ObjectId) -> Option<ObjectId> {

@@ -715,15 +715,18 @@ mod tests {
     }
 
     #[test]
-    fn logs() {
+    fn logs_and_fetched() {
         let repo = TestRepo::init(Hash::Sha1);
         for text in ["one", "two", "three"] {
             repo.commit_files(&[("file", text.as_bytes())], text);
         }
         repo.git(["branch", "other", "HEAD~1"]);
+        repo.git(["fetch", "-q", ".", "other"]);
         let (repository, store, shallow) = open(&repo);
         let revisions = Revisions::new(&repository, &store, &shallow);
-        for argument in ["HEAD@{0}", "HEAD@{1}", "@{2}", "main@{1}", "main@{1}^{tree}", "other@{0}"] {
+        for argument in
+            ["HEAD@{0}", "HEAD@{1}", "@{2}", "main@{1}", "main@{1}^{tree}", "other@{0}", "FETCH_HEAD", "FETCH_HEAD^"]
+        {
             assert_eq!(we_say(&revisions, argument).ok(), git_says(&repo, argument), "{argument}");
         }
         assert!(we_say(&revisions, "main@{9}").unwrap_err().contains("log for 'main' only has 3 entries"));
