@@ -19,7 +19,7 @@ use crate::setup::{RefFormat, Repository};
 /// Longest chain of symbolic references followed, as in git.
 const MAX_SYMREF_DEPTH: usize = 5;
 
-/// Where a short name may live, in the order git looks (gitrevisions, "<refname>").
+/// Where a short name may live, in the order git looks (gitrevisions, `<refname>`).
 const RULES: &[(&str, &str)] = &[
     ("", ""),
     ("refs/", ""),
