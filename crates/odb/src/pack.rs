@@ -258,6 +258,16 @@ impl Pack {
         }
     }
 
+    /// Says that the bytes in `range` (file offsets) will not be needed again soon, so that a mapped pack that is read
+    /// from end to end does not come to count as this process's memory. They can still be read.
+    pub fn forget(&self, range: std::ops::Range<u64>) {
+        if let Ok((PackBytes::Whole(bytes), _)) = self.opened()
+            && let (Ok(start), Ok(end)) = (usize::try_from(range.start), usize::try_from(range.end))
+        {
+            bytes.forget(start..end);
+        }
+    }
+
     /// The bytes of an entry: header, base reference, deflated content; what the index's CRC-32 covers.
     ///
     /// # Errors

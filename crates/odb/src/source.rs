@@ -58,6 +58,29 @@ impl Bytes {
         read_whole(file, len).map(Bytes::from)
     }
 
+    /// Tells the system that `range` will not be read again soon: pages of a mapping that lie in it count towards this
+    /// process's memory no more. Reading them again is allowed, and fetches them again. Nothing happens elsewhere.
+    pub(crate) fn forget(&self, range: std::ops::Range<usize>) {
+        #[cfg(unix)]
+        if let Repr::Mapped(map) = &self.0
+            && range.start < range.end
+            && range.end <= map.len()
+        {
+            // The system wants whole pages; `memmap2` widens the range at its start, which is harmless.
+            // SAFETY: `unchecked_advise_range` warns that a private mapping loses what was written to it. Nothing can
+            // have been written: the mapping was made read-only by `map` and is only handed out as `&[u8]`. A page read
+            // again comes from the file, as it did the first time, so slices that are alive see the same bytes on the
+            // condition that `map` states already: that no other process changes the file. `range` is within the map.
+            #[expect(unsafe_code, reason = "the advice has no safe form, as it discards writes to private mappings")]
+            // An advice may be refused; then memory is what it was.
+            let _ = unsafe {
+                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, range.start, range.end - range.start)
+            };
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
+
     /// Whether the bytes are a mapping of the file.
     #[must_use]
     pub fn is_mapped(&self) -> bool {

@@ -37,13 +37,15 @@ pub struct Request<'a> {
     pub observer: &'a dyn Observer,
     /// Bytes of decoded trees that the walk may keep. Default: 64 MiB.
     pub cache_bytes: usize,
+    /// Threads that the walk may use. Default: 1.
+    pub threads: usize,
 }
 
 impl<'a> Request<'a> {
     /// Asks for `wants`, all of it.
     pub fn new(wants: &'a [ObjectId]) -> Self {
         let cache_bytes = WalkOptions::default().cache_bytes;
-        Request { wants, haves: &[], filter: None, observer: &Quiet, cache_bytes }
+        Request { wants, haves: &[], filter: None, observer: &Quiet, cache_bytes, threads: 1 }
     }
 
     /// Sets [`haves`](Request#structfield.haves).
@@ -71,6 +73,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
+        self
+    }
+
+    /// Sets [`threads`](Request#structfield.threads).
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
         self
     }
 }
@@ -161,7 +170,7 @@ pub fn answer<D: AsRef<[u8]>>(
         scratch: Scratch::new(),
         stats: AnswerStats::default(),
     };
-    let options = WalkOptions::default().cache_bytes(request.cache_bytes);
+    let options = WalkOptions::default().cache_bytes(request.cache_bytes).threads(request.threads);
 
     let mut haves = ObjectSet::new();
     if !request.haves.is_empty() {

@@ -46,7 +46,7 @@ pub struct SelectOptions {
     pub exclude: Exclude,
     /// Bytes of decoded trees to keep at hand during walks. Default: 64 MiB.
     pub cache_bytes: usize,
-    /// Threads for the walk over commits. Default: 1.
+    /// Threads that a walk may use. The result does not depend on it. Default: 1.
     pub threads: usize,
 }
 
@@ -314,7 +314,7 @@ fn by_walk(
     let numbering = Numbering::new(store, None)?;
     let wants = Tips::peel(store, request.wants)?;
     let haves = Tips::peel(store, request.haves)?;
-    let limit = revwalk::LimitOptions::default().stop(revwalk::Stop::Dates);
+    let limit = revwalk::LimitOptions::default().stop(revwalk::Stop::Dates).threads(options.threads);
     let limited = revwalk::limit(commits, &wants.commits, &haves.commits, &limit)?;
     let (objects, known, walked) = walk_objects(&numbering, &limited, &wants, &haves, rules, options, observer)?;
     Ok(Selection { numbering, objects, known, bitmap: None, warnings: Vec::new(), walked })
@@ -337,7 +337,8 @@ fn by_bitmap(
         .haves(request.haves)
         .filter(request.filter)
         .observer(observer)
-        .cache_bytes(options.cache_bytes);
+        .cache_bytes(options.cache_bytes)
+        .threads(options.threads);
     match pack_bitmap::answer(&numbering, &file, commits, &ask) {
         Ok(answer) => Ok(Some(Selection {
             numbering,
@@ -387,13 +388,14 @@ fn walk_objects(
     let walk_options = WalkOptions::default()
         .missing(missing)
         .cache_bytes(options.cache_bytes)
+        .threads(options.threads)
         .blobs(rules.blobs)
         .tree_depth(rules.tree_depth);
 
     // What the receiver has: the edge's trees, and whatever is named besides commits.
     let mut known = ObjectSet::new();
     let mut edge_walk =
-        ObjectWalk::new(numbering, WalkOptions::default().missing(Missing::Allow).cache_bytes(options.cache_bytes));
+        ObjectWalk::new(numbering, walk_options.clone().missing(Missing::Allow).blobs(BlobRule::All).tree_depth(None));
     for id in haves.tags.iter().chain(&haves.blobs) {
         known.extend(numbering.number_of(id)?);
     }

@@ -205,6 +205,7 @@ impl<'a> Packer<'a> {
         let pack: &'a Pack = numbering.pack(index);
         let order = pack.order()?;
         let before = self.tally.pack_reused;
+        let mut done = 0;
         for (start, end) in self.objects.ranges(range.start, range.end) {
             let (mut pos, end) = (start - range.start, end - range.start);
             while pos < end {
@@ -219,6 +220,12 @@ impl<'a> Packer<'a> {
                     return Err(PackError::Cancelled);
                 }
                 pos = stop;
+                // Bases of what follows lie near, and the hashing thread may lag behind a little.
+                let near = from.saturating_sub(2 * WINDOW);
+                if near >= done + 4 * WINDOW {
+                    pack.forget(done..near);
+                    done = near;
+                }
             }
         }
         self.tally.packs_reused += u32::from(self.tally.pack_reused > before);
@@ -538,7 +545,8 @@ impl<'a> Packer<'a> {
         Ok(out.crc32_end())
     }
 
-    /// Writes the objects outside packs: by kind, and in the order in which they were met.
+    /// Writes the objects outside packs: by kind, and by id, since the order in which they were met may
+    /// depend on threads.
     fn outside<W: Write>(&mut self, out: &mut Out<'a, W>) -> Result<(), PackError> {
         let first = self.numbering.packed_len();
         let store = self.numbering.store();
@@ -550,7 +558,7 @@ impl<'a> Packer<'a> {
                 wanted.push((kind_rank(kind), nr, id));
             }
         }
-        wanted.sort_unstable_by_key(|&(kind, nr, _)| (kind, nr));
+        wanted.sort_unstable_by_key(|&(kind, _, id)| (kind, id));
         for (_, nr, id) in wanted {
             let output = out.total();
             let crc = self.whole(&id, false, out)?;

@@ -1,5 +1,8 @@
 //! Marking all that is reachable from trees.
 
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 use object::{ObjectId, ObjectKind};
 use odb::Observer;
 
@@ -43,8 +46,10 @@ pub struct WalkOptions {
     pub tree_depth: Option<u64>,
     /// What to do about missing objects. Default: fail.
     pub missing: Missing,
-    /// Bytes of decoded trees to keep at hand. Default: 64 MiB.
+    /// Bytes of decoded trees to keep at hand, all threads together. Default: 64 MiB.
     pub cache_bytes: usize,
+    /// Threads that may work at once; they are started where there is enough to do. Default: 1.
+    pub threads: usize,
     /// The largest tree to read, in bytes; at most 4 GiB - 1, which is the default.
     pub max_tree_bytes: u64,
 }
@@ -56,6 +61,7 @@ impl Default for WalkOptions {
             tree_depth: None,
             missing: Missing::Error,
             cache_bytes: 64 << 20,
+            threads: 1,
             max_tree_bytes: u64::from(u32::MAX),
         }
     }
@@ -89,6 +95,13 @@ impl WalkOptions {
         self.cache_bytes = bytes;
         self
     }
+
+    /// Sets [`threads`](Self::threads).
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
 }
 
 /// Objects at which a walk stops.
@@ -103,16 +116,18 @@ pub struct Boundary<'a> {
 
 /// Marks everything reachable from trees in an [`ObjectSet`].
 ///
-/// Trees are visited in pack order, sweep by sweep, so that a tree's delta base is at hand when
-/// its turn comes, and entries that it shares with a base already visited cost nothing (see the
-/// figures in the crate's README). Nothing recurses; memory is the set, a second one of the trees
-/// to do, and [`WalkOptions::cache_bytes`].
+/// The walk goes level by level, and through each level in pack order, so that a tree's delta base is
+/// at hand when its turn comes; entries that it shares with a base already visited cost nothing (see the
+/// figures in the crate's README). Nothing recurses; memory is the set, two more of the trees to do,
+/// and [`WalkOptions::cache_bytes`]. The result does not depend on [`WalkOptions::threads`].
 ///
 /// A walk can be used for several sets one after another: decoded trees stay at hand.
 pub struct ObjectWalk<'n> {
     numbering: &'n Numbering,
     options: WalkOptions,
-    reader: TreeReader,
+    /// One for each thread, the first for this one.
+    workers: Vec<Worker>,
+    epoch: u32,
 }
 
 /// What walks have cost so far.
@@ -126,24 +141,33 @@ pub struct WalkStats {
     pub entries_carried: u64,
 }
 
+/// Fewer trees than this for each thread are not worth starting threads.
+const TREES_PER_THREAD: u64 = 512;
+
+/// Parts that a level is cut into for each thread: enough to even out, and few enough that the
+/// delta bases lost at each cut do not matter.
+const PARTS_PER_THREAD: u64 = 8;
+
 impl<'n> ObjectWalk<'n> {
     /// A walk over the objects of `numbering`.
     pub fn new(numbering: &'n Numbering, options: WalkOptions) -> Self {
-        let reader = TreeReader::new(options.cache_bytes, options.max_tree_bytes);
-        Self { numbering, options, reader }
+        let workers = vec![Worker::new(&options)];
+        Self { numbering, options, workers, epoch: 0 }
     }
 
     /// What was read so far.
     pub fn stats(&self) -> WalkStats {
-        WalkStats {
-            trees: self.reader.decoded,
-            entries_read: self.reader.entries_read,
-            entries_carried: self.reader.entries_carried,
+        let mut stats = WalkStats::default();
+        for worker in &self.workers {
+            stats.trees += worker.reader.decoded;
+            stats.entries_read += worker.reader.entries_read;
+            stats.entries_carried += worker.reader.entries_carried;
         }
+        stats
     }
 
     pub(crate) fn reader(&mut self) -> (&'n Numbering, &mut TreeReader) {
-        (self.numbering, &mut self.reader)
+        (self.numbering, &mut self.workers[0].reader)
     }
 
     /// Adds `roots`, which must be trees, and all that is reachable from them to `seen`.
@@ -161,55 +185,235 @@ impl<'n> ObjectWalk<'n> {
         stop: Option<Boundary<'_>>,
         observer: &dyn Observer,
     ) -> Result<(), WalkError> {
-        let nothing = ObjectSet::new();
-        let stop = stop.unwrap_or(Boundary { set: &nothing, closed: true });
-        let numbering = self.numbering;
-        let epoch = self.reader.next_epoch();
-        let mut marker = Marker {
-            numbering,
-            options: &self.options,
-            seen,
-            stop: stop.set,
-            todo: ObjectSet::with_capacity(numbering.packed_len()),
-            below: ObjectSet::new(),
-            level: 0,
-            measured: ObjectSet::new(),
-            recent: Recent::new(),
-        };
         if self.options.tree_depth == Some(0) {
             return Ok(());
         }
-        for root in roots {
-            marker.tree(&root)?;
+        let nothing = ObjectSet::new();
+        let stop = stop.unwrap_or(Boundary { set: &nothing, closed: true });
+        self.epoch = self.epoch.wrapping_add(1).max(1);
+        let shared = Shared {
+            numbering: self.numbering,
+            options: &self.options,
+            stop,
+            observer,
+            epoch: self.epoch,
+            seen: SharedSet::new(std::mem::take(seen), self.numbering.packed_len()),
+        };
+        for worker in &mut self.workers {
+            worker.found = ObjectSet::new();
+            worker.recent.forget();
         }
-        // Without a depth limit, what is found goes to `todo` as well: a find behind the sweep
-        // waits for the next one. With a limit, a sweep is a level, so that each tree is met at
-        // its least depth first.
-        let known = |nr: ObjectNr| stop.closed && stop.set.contains(nr);
-        loop {
-            let mut from = ObjectNr::new(0);
-            let mut any = false;
-            while let Some(nr) = marker.todo.next_at_or_after(from) {
-                any = true;
-                marker.todo.remove(nr);
-                from = nr;
-                if self.options.tree_depth.is_some_and(|depth| marker.level + 1 >= depth) {
-                    continue; // all its entries lie too deep
+        let result = shared.roots(roots).and_then(|roots| levels(&shared, &mut self.workers, roots));
+        *seen = shared.seen.into_set();
+        result
+    }
+}
+
+/// Visits `todo`, then what that found, and so on.
+fn levels(shared: &Shared<'_>, workers: &mut Vec<Worker>, mut todo: ObjectSet) -> Result<(), WalkError> {
+    let mut level = 0u64;
+    loop {
+        let count = todo.count();
+        // The entries of trees at the last level that counts lie too deep.
+        if count == 0 || shared.options.tree_depth.is_some_and(|depth| level + 1 >= depth) {
+            return Ok(());
+        }
+        let threads = (count / TREES_PER_THREAD).clamp(1, shared.options.threads.max(1) as u64);
+        while (workers.len() as u64) < threads {
+            workers.push(Worker::new(shared.options));
+        }
+        let mut next = ObjectSet::with_capacity(shared.numbering.packed_len());
+        if threads == 1 {
+            workers[0].visit(shared, &todo, 0..u32::MAX)?;
+        } else {
+            let parts = parts(&todo, count / (threads * PARTS_PER_THREAD));
+            let (todo, turn) = (&todo, AtomicUsize::new(0));
+            std::thread::scope(|scope| {
+                let work = |worker: &mut Worker| -> Result<(), WalkError> {
+                    while let Some(part) = parts.get(turn.fetch_add(1, Ordering::Relaxed)) {
+                        worker.visit(shared, todo, part.clone())?;
+                    }
+                    Ok(())
+                };
+                let (first, others) = workers.split_at_mut(1);
+                let others: Vec<_> =
+                    others.iter_mut().take(threads as usize - 1).map(|worker| scope.spawn(move || work(worker))).collect();
+                let mut result = work(&mut first[0]);
+                for other in others {
+                    // A panic is a bug in this crate: passed on, not turned into an answer.
+                    let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                    result = result.and(other);
                 }
-                self.reader.read_and_mark(numbering, nr, epoch, &known, &mut |entry| marker.entry(entry))?;
-                if observer.cancelled() {
-                    return Err(WalkError::Cancelled);
-                }
-            }
-            if self.options.tree_depth.is_some() {
-                std::mem::swap(&mut marker.todo, &mut marker.below);
-                marker.level += 1;
-            }
-            if !any {
-                return Ok(());
-            }
+                result
+            })?;
+        }
+        for worker in workers.iter_mut() {
+            next.union_with(&worker.found);
+            worker.found = ObjectSet::new();
+        }
+        todo = next;
+        level += 1;
+    }
+}
+
+/// Cuts the numbers into ranges with about `size` members of `set` each.
+fn parts(set: &ObjectSet, size: u64) -> Vec<std::ops::Range<u32>> {
+    let (mut parts, mut start, mut held) = (Vec::new(), 0, 0);
+    for (at, word) in set.words().iter().enumerate() {
+        held += u64::from(word.count_ones());
+        let end = (at as u32 + 1).saturating_mul(u64::BITS);
+        if held >= size {
+            parts.push(start..end);
+            (start, held) = (end, 0);
         }
     }
+    parts.push(start..u32::MAX);
+    parts
+}
+
+/// What all threads of a walk look at.
+struct Shared<'a> {
+    numbering: &'a Numbering,
+    options: &'a WalkOptions,
+    stop: Boundary<'a>,
+    observer: &'a dyn Observer,
+    epoch: u32,
+    seen: SharedSet,
+}
+
+impl Shared<'_> {
+    fn roots(&self, roots: impl IntoIterator<Item = ObjectId>) -> Result<ObjectSet, WalkError> {
+        let mut todo = ObjectSet::with_capacity(self.numbering.packed_len());
+        for root in roots {
+            if let Some(nr) = self.number_of(&root)?
+                && !self.stop.set.contains(nr)
+                && self.seen.insert(nr)
+            {
+                todo.insert(nr);
+            }
+        }
+        Ok(todo)
+    }
+
+    #[inline]
+    fn number_of(&self, id: &ObjectId) -> Result<Option<ObjectNr>, WalkError> {
+        match self.numbering.number_of(id)? {
+            None if self.options.missing == Missing::Error => Err(WalkError::Missing { id: *id }),
+            found => Ok(found),
+        }
+    }
+}
+
+/// A set that several threads add to: bits for what is in packs, a lock for the rest.
+struct SharedSet {
+    packed: Vec<AtomicU64>,
+    outside: Mutex<ObjectSet>,
+}
+
+impl SharedSet {
+    fn new(mut set: ObjectSet, packed_len: u32) -> Self {
+        // The word in which packed and other numbers meet is among the bits.
+        let words = packed_len.div_ceil(u64::BITS) as usize;
+        let all = std::mem::take(set.words_mut(packed_len));
+        let mut outside = ObjectSet::new();
+        for (at, &word) in all.iter().enumerate().skip(words) {
+            outside.words_mut((at as u32 + 1) * u64::BITS)[at] = word;
+        }
+        let packed = all.into_iter().take(words).map(AtomicU64::new).collect();
+        Self { packed, outside: Mutex::new(outside) }
+    }
+
+    /// Adds `nr`; `true` for the one who was first.
+    #[inline]
+    fn insert(&self, nr: ObjectNr) -> bool {
+        let bit = 1u64 << (nr.get() % u64::BITS);
+        match self.packed.get((nr.get() / u64::BITS) as usize) {
+            // Most are there already, and a look is cheaper than an exchange.
+            Some(word) => {
+                word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
+            }
+            None => self.outside.lock().unwrap_or_else(PoisonError::into_inner).insert(nr),
+        }
+    }
+
+    fn contains(&self, nr: ObjectNr) -> bool {
+        match self.packed.get((nr.get() / u64::BITS) as usize) {
+            Some(word) => word.load(Ordering::Relaxed) >> (nr.get() % u64::BITS) & 1 == 1,
+            None => self.outside.lock().unwrap_or_else(PoisonError::into_inner).contains(nr),
+        }
+    }
+
+    fn into_set(self) -> ObjectSet {
+        let mut set = ObjectSet::from_words(self.packed.into_iter().map(AtomicU64::into_inner).collect());
+        set.union_with(&self.outside.into_inner().unwrap_or_else(PoisonError::into_inner));
+        set
+    }
+}
+
+/// One thread's part of a walk.
+struct Worker {
+    reader: TreeReader,
+    recent: Recent,
+    /// Trees for the next level.
+    found: ObjectSet,
+}
+
+impl Worker {
+    fn new(options: &WalkOptions) -> Self {
+        let cache = options.cache_bytes / options.threads.max(1);
+        Self { reader: TreeReader::new(cache, options.max_tree_bytes), recent: Recent::new(), found: ObjectSet::new() }
+    }
+
+    /// Marks the entries of the trees in `todo` that lie within `part`.
+    fn visit(&mut self, shared: &Shared<'_>, todo: &ObjectSet, part: std::ops::Range<u32>) -> Result<(), WalkError> {
+        let known = |nr: ObjectNr| shared.stop.closed && shared.stop.set.contains(nr);
+        let Worker { reader, recent, found } = self;
+        let mut from = part.start;
+        while let Some(nr) = todo.next_at_or_after(ObjectNr::new(from)).filter(|nr| nr.get() < part.end) {
+            from = nr.get() + 1;
+            reader.read_and_mark(shared.numbering, nr, shared.epoch, &known, &mut |entry| {
+                mark_entry(shared, recent, found, entry)
+            })?;
+            if shared.observer.cancelled() {
+                return Err(WalkError::Cancelled);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn mark_entry(
+    shared: &Shared<'_>,
+    recent: &mut Recent,
+    found: &mut ObjectSet,
+    entry: RawEntry<'_>,
+) -> Result<(), WalkError> {
+    let blobs = shared.options.blobs;
+    if entry.child == Child::Gitlink || entry.child == Child::Blob && blobs == BlobRule::None || recent.met(entry.id) {
+        return Ok(());
+    }
+    let id = id_of(entry.id)?;
+    let Some(nr) = shared.number_of(&id)? else { return Ok(()) };
+    if shared.stop.set.contains(nr) {
+        return Ok(());
+    }
+    match (entry.child, blobs) {
+        (Child::Tree, _) => {
+            if shared.seen.insert(nr) {
+                found.insert(nr);
+            }
+        }
+        (_, BlobRule::Below(limit)) => {
+            if !shared.seen.contains(nr) && size_of_blob(shared.numbering, nr)? < limit {
+                shared.seen.insert(nr);
+            }
+        }
+        _ => {
+            shared.seen.insert(nr);
+        }
+    }
+    Ok(())
 }
 
 /// Ids met a short while ago, each in the one place where it can be.
@@ -227,105 +431,38 @@ impl Recent {
     const SLOTS: usize = 1 << 14;
 
     fn new() -> Self {
+        let mut recent = Self { slots: vec![[0; Self::ID_LEN]; Self::SLOTS] };
+        recent.forget();
+        recent
+    }
+
+    /// Remembers nothing any more.
+    fn forget(&mut self) {
         // Ids of a different slot, so that none is found before it was met.
-        let slots = (0..Self::SLOTS).map(|slot| {
-            let mut id = [0; Self::ID_LEN];
+        for (slot, id) in self.slots.iter_mut().enumerate() {
             id[..2].copy_from_slice(&((slot ^ 1) as u16).to_le_bytes());
-            id
-        });
-        Self { slots: slots.collect() }
+        }
     }
 
     /// Whether `id` is remembered. It is from now on.
     #[inline]
     fn met(&mut self, id: &[u8]) -> bool {
-        let [a, b, ..] = *id else { return false };
-        let slot = &mut self.slots[usize::from(u16::from_le_bytes([a, b])) % Self::SLOTS];
-        let Some(known) = slot.get_mut(..id.len()) else { return false };
-        if known == id {
-            return true;
+        // Lengths known to the compiler make each comparison a few instructions.
+        match id.len() {
+            20 => self.met_of::<20>(id),
+            32 => self.met_of::<32>(id),
+            _ => false,
         }
-        known.copy_from_slice(id);
-        false
-    }
-}
-
-struct Marker<'a> {
-    numbering: &'a Numbering,
-    options: &'a WalkOptions,
-    seen: &'a mut ObjectSet,
-    stop: &'a ObjectSet,
-    todo: ObjectSet,
-    /// With a depth limit: the trees of the next level.
-    below: ObjectSet,
-    level: u64,
-    /// Blobs found to be too large.
-    measured: ObjectSet,
-    recent: Recent,
-}
-
-impl Marker<'_> {
-    #[inline]
-    fn entry(&mut self, entry: RawEntry<'_>) -> Result<(), WalkError> {
-        if entry.child == Child::Gitlink || entry.child == Child::Blob && self.options.blobs == BlobRule::None {
-            return Ok(());
-        }
-        if self.options.tree_depth.is_none() && self.recent.met(entry.id) {
-            return Ok(());
-        }
-        match entry.child {
-            Child::Tree => {
-                let id = id_of(entry.id)?;
-                let Some(nr) = self.number_of(&id)? else { return Ok(()) };
-                if !self.stop.contains(nr) && self.seen.insert(nr) {
-                    if self.options.tree_depth.is_some() { &mut self.below } else { &mut self.todo }.insert(nr);
-                }
-                Ok(())
-            }
-            Child::Blob => match self.options.blobs {
-                BlobRule::None => Ok(()),
-                BlobRule::All => {
-                    let id = id_of(entry.id)?;
-                    if let Some(nr) = self.number_of(&id)?
-                        && !self.stop.contains(nr)
-                    {
-                        self.seen.insert(nr);
-                    }
-                    Ok(())
-                }
-                BlobRule::Below(limit) => self.sized_blob(entry.id, limit),
-            },
-            Child::Gitlink => Ok(()),
-        }
-    }
-
-    fn tree(&mut self, id: &ObjectId) -> Result<(), WalkError> {
-        if let Some(nr) = self.number_of(id)?
-            && !self.stop.contains(nr)
-            && self.seen.insert(nr)
-        {
-            self.todo.insert(nr);
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn sized_blob(&mut self, id: &[u8], limit: u64) -> Result<(), WalkError> {
-        let id = id_of(id)?;
-        let Some(nr) = self.number_of(&id)? else { return Ok(()) };
-        if self.stop.contains(nr) || self.seen.contains(nr) || self.measured.contains(nr) {
-            return Ok(());
-        }
-        if size_of_blob(self.numbering, nr)? < limit { &mut *self.seen } else { &mut self.measured }.insert(nr);
-        Ok(())
     }
 
     #[inline]
-    fn number_of(&self, id: &ObjectId) -> Result<Option<ObjectNr>, WalkError> {
-        match self.numbering.number_of(id)? {
-            None if self.options.missing == Missing::Error => Err(WalkError::Missing { id: *id }),
-            found => Ok(found),
-        }
+    fn met_of<const LEN: usize>(&mut self, id: &[u8]) -> bool {
+        let Some(id) = id.first_chunk::<LEN>() else { return false };
+        let slot = &mut self.slots[usize::from(u16::from_le_bytes([id[0], id[1]])) % Self::SLOTS];
+        let Some(known) = slot.first_chunk_mut::<LEN>() else { return false };
+        let met = known == id;
+        *known = *id;
+        met
     }
 }
 

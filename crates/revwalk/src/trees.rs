@@ -5,10 +5,10 @@
 //! that a copy instruction covers whole, by arithmetic on those positions: only entries touched by
 //! an insert instruction, or cut by the edge of a copy, are looked at byte by byte.
 
-use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use memchr::memchr;
 use object::{HashKind, ObjectId, ObjectKind};
@@ -44,17 +44,17 @@ pub(crate) struct Decoded {
     bytes: Vec<u8>,
     /// Start of each entry, then the end of the last.
     bounds: Vec<u32>,
-    /// The epoch (see [`TreeReader::next_epoch`]) in which all entries were marked; 0: never.
-    marked_in: Cell<u32>,
+    /// The epoch (one for each call of [`ObjectWalk::mark`](crate::ObjectWalk::mark)) in which all entries were marked; 0: never.
+    marked_in: AtomicU32,
 }
 
 impl Decoded {
     pub(crate) fn is_marked(&self, epoch: u32) -> bool {
-        self.marked_in.get() == epoch
+        self.marked_in.load(Ordering::Relaxed) == epoch
     }
 
     pub(crate) fn set_marked(&self, epoch: u32) {
-        self.marked_in.set(epoch);
+        self.marked_in.store(epoch, Ordering::Relaxed);
     }
 
     /// The entries in order.
@@ -126,7 +126,7 @@ const MAX_INFLATE_RATIO: u64 = 1032;
 
 /// Reads trees by number, keeping decoded ones within a budget since their deltas tend to be next.
 pub(crate) struct TreeReader {
-    cache: HashMap<u32, Rc<Decoded>>,
+    cache: HashMap<u32, Arc<Decoded>>,
     /// Keys of `cache` in order of arrival, which is the order of eviction: a walk in pack order
     /// meets the deltas of a tree soon after it.
     arrivals: VecDeque<u32>,
@@ -137,7 +137,6 @@ pub(crate) struct TreeReader {
     inflate: Inflate,
     scratch: Vec<u8>,
     chain: Vec<(u32, PackPos)>,
-    epoch: u32,
     pub(crate) decoded: u64,
     pub(crate) entries_read: u64,
     pub(crate) entries_carried: u64,
@@ -155,17 +154,10 @@ impl TreeReader {
             inflate: Inflate::new(),
             scratch: Vec::new(),
             chain: Vec::new(),
-            epoch: 0,
             decoded: 0,
             entries_read: 0,
             entries_carried: 0,
         }
-    }
-
-    /// Begins a new marking: what was marked before counts no more.
-    pub(crate) fn next_epoch(&mut self) -> u32 {
-        self.epoch = self.epoch.wrapping_add(1).max(1);
-        self.epoch
     }
 
     /// The tree numbered `nr`. Calls `mark` for its entries in this `epoch`, except for those that
@@ -192,9 +184,9 @@ impl TreeReader {
     }
 
     /// The tree numbered `nr`, decoded.
-    pub(crate) fn read(&mut self, numbering: &Numbering, nr: ObjectNr) -> Result<Rc<Decoded>, WalkError> {
+    pub(crate) fn read(&mut self, numbering: &Numbering, nr: ObjectNr) -> Result<Arc<Decoded>, WalkError> {
         match self.cache.get(&nr.get()) {
-            Some(tree) => Ok(Rc::clone(tree)),
+            Some(tree) => Ok(Arc::clone(tree)),
             None => self.load(numbering, nr, 0, &|_| false, None),
         }
     }
@@ -206,7 +198,7 @@ impl TreeReader {
         epoch: u32,
         known: &dyn Fn(ObjectNr) -> bool,
         mut mark: Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
-    ) -> Result<Rc<Decoded>, WalkError> {
+    ) -> Result<Arc<Decoded>, WalkError> {
         if let Place::Packed { pack, pos } = numbering.place(nr) {
             match self.load_packed(numbering, pack, pos, epoch, known, &mut mark) {
                 Ok(tree) => return Ok(tree),
@@ -225,12 +217,12 @@ impl TreeReader {
         nr: ObjectNr,
         epoch: u32,
         mark: &mut Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
-    ) -> Result<Rc<Decoded>, WalkError> {
+    ) -> Result<Arc<Decoded>, WalkError> {
         let id = numbering.id_of(nr)?;
         let mut tree = self.spare.pop().unwrap_or_default();
         tree.bytes.clear();
         tree.bounds.clear();
-        tree.marked_in.set(0);
+        tree.set_marked(0);
         match numbering.store().read(&id, &mut tree.bytes)? {
             ObjectKind::Tree => {}
             kind => return Err(WalkError::NotATree { id, kind }),
@@ -257,7 +249,7 @@ impl TreeReader {
         epoch: u32,
         known: &dyn Fn(ObjectNr) -> bool,
         mark: &mut Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
-    ) -> Result<Rc<Decoded>, Fault> {
+    ) -> Result<Arc<Decoded>, Fault> {
         let pack = numbering.pack(pack_index);
         let first = numbering.pack_base(pack_index);
         let order = pack.order().map_err(|_| Fault::Damaged)?;
@@ -266,11 +258,11 @@ impl TreeReader {
         chain.clear();
         // Down to a base that is at hand or stands for itself.
         let mut at = pos;
-        let mut base: Option<(u32, Rc<Decoded>)> = None;
+        let mut base: Option<(u32, Arc<Decoded>)> = None;
         let found = loop {
             let nr = first + at.get();
             if let Some(tree) = self.cache.get(&nr) {
-                base = Some((nr, Rc::clone(tree)));
+                base = Some((nr, Arc::clone(tree)));
                 break Ok(());
             }
             chain.push((nr, at));
@@ -302,7 +294,7 @@ impl TreeReader {
                 .decode(pack, order, hash, pos, base.as_ref(), epoch, known, mark)
                 .map(|tree| Some(self.keep(nr, tree, mark.is_some().then_some(epoch))));
             if let Ok(Some(tree)) = &result {
-                base = Some((nr, Rc::clone(tree)));
+                base = Some((nr, Arc::clone(tree)));
             }
         }
         self.chain = chain;
@@ -317,7 +309,7 @@ impl TreeReader {
         order: &odb::PackOrder,
         hash: HashKind,
         pos: PackPos,
-        base: Option<&(u32, Rc<Decoded>)>,
+        base: Option<&(u32, Arc<Decoded>)>,
         epoch: u32,
         known: &dyn Fn(ObjectNr) -> bool,
         mark: &mut Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
@@ -334,7 +326,7 @@ impl TreeReader {
         let mut tree = self.spare.pop().unwrap_or_default();
         tree.bytes.clear();
         tree.bounds.clear();
-        tree.marked_in.set(0);
+        tree.set_marked(0);
         let mut parser = Parser::new(hash.len());
         match base {
             None => {
@@ -364,11 +356,11 @@ impl TreeReader {
         Ok(tree)
     }
 
-    fn keep(&mut self, nr: u32, tree: Decoded, marked_in: Option<u32>) -> Rc<Decoded> {
-        tree.marked_in.set(marked_in.unwrap_or(0));
+    fn keep(&mut self, nr: u32, tree: Decoded, marked_in: Option<u32>) -> Arc<Decoded> {
+        tree.set_marked(marked_in.unwrap_or(0));
         self.cached_bytes += tree.heap_size();
-        let tree = Rc::new(tree);
-        if let Some(old) = self.cache.insert(nr, Rc::clone(&tree)) {
+        let tree = Arc::new(tree);
+        if let Some(old) = self.cache.insert(nr, Arc::clone(&tree)) {
             self.cached_bytes -= old.heap_size();
         } else {
             self.arrivals.push_back(nr);
@@ -378,7 +370,7 @@ impl TreeReader {
             let Some(old) = self.cache.remove(&oldest) else { continue };
             self.cached_bytes -= old.heap_size();
             if self.spare.len() < 8
-                && let Ok(old) = Rc::try_unwrap(old)
+                && let Ok(old) = Arc::try_unwrap(old)
             {
                 self.spare.push(old);
             }
