@@ -348,7 +348,7 @@ impl<D: AsRef<[u8]>> Search<'_, D> {
         {
             let mut boundary = set.clone();
             boundary.union_with(stop);
-            let boundary = Boundary { set: &boundary, closed: true };
+            let boundary = Boundary::closed(&boundary);
             let mut walk = ObjectWalk::new(self.numbering, options);
             let mut found = ObjectSet::new();
             walk.mark(trees, &mut found, Some(boundary), self.observer)?;

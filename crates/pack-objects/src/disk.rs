@@ -78,7 +78,10 @@ pub fn write_to_disk(
     let file = create("tmp_idx_")?;
     let idx = match options.index_version {
         1 => pack_format::idx::write_v1(file, rows.map(|(id, _, offset)| (id, offset)), &outcome.checksum),
-        _ => pack_format::idx::write_v2(file, rows, &outcome.checksum),
+        _ => {
+            let options = pack_format::idx::Options::default().offset_limit(options.index_offset_limit);
+            pack_format::idx::write_v2_with(file, rows, &outcome.checksum, &options)
+        }
     };
     let (idx, _) = idx.map_err(|e| file_error(dir, e))?;
     let rev = if options.write_rev {

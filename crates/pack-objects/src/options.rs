@@ -46,6 +46,9 @@ pub struct WriteOptions {
     pub write_rev: bool,
     /// Version of the `.idx`, 1 or 2. Default: 2.
     pub index_version: u32,
+    /// In version 2 of the `.idx`, offsets beyond this go into the table of 64-bit offsets. At most
+    /// 2^31 - 1, which is the default.
+    pub index_offset_limit: u32,
 }
 
 impl Default for WriteOptions {
@@ -62,6 +65,7 @@ impl Default for WriteOptions {
             publish: hashfile::publish::Options::default(),
             write_rev: true,
             index_version: 2,
+            index_offset_limit: i32::MAX as u32,
         }
     }
 }
@@ -94,4 +98,5 @@ setters!(WriteOptions {
     publish: hashfile::publish::Options,
     write_rev: bool,
     index_version: u32,
+    index_offset_limit: u32,
 });

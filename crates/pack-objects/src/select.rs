@@ -393,7 +393,7 @@ fn walk_objects(
         .tree_depth(rules.tree_depth);
 
     // What the receiver has: the edge's trees, and whatever is named besides commits.
-    let mut known = ObjectSet::new();
+    let (mut known, mut absent) = (ObjectSet::new(), HashSet::new());
     let mut edge_walk =
         ObjectWalk::new(numbering, walk_options.clone().missing(Missing::Allow).blobs(BlobRule::All).tree_depth(None));
     for id in haves.tags.iter().chain(&haves.blobs) {
@@ -406,7 +406,7 @@ fn walk_objects(
     if options.sparse {
         // For thin packs, git also looks for bases at the paths of trees asked for by name.
         let named = wants.trees.iter().copied().filter(|_| options.thin);
-        edge_walk.mark_edges(limited.commits.iter().map(|c| c.tree).chain(named), edges, &mut known, observer)?;
+        edge_walk.mark_edges(limited.commits.iter().map(|c| c.tree).chain(named), edges, &mut known, &mut absent, observer)?;
         edge_walk.mark(tips, &mut known, None, observer)?;
     } else {
         edge_walk.mark(edges.chain(tips), &mut known, None, observer)?;
@@ -429,7 +429,7 @@ fn walk_objects(
     roots.extend(&wants.trees);
     let mut stats = revwalk::WalkStats::default();
     if rules.takes(ObjectKind::Tree) || rules.takes(ObjectKind::Blob) {
-        let stop = Some(Boundary { set: &known, closed: false });
+        let stop = Some(Boundary::open(&known).absent(&absent));
         let mut walk = ObjectWalk::new(numbering, walk_options.clone());
         if rules.takes(ObjectKind::Tree) && rules.takes(ObjectKind::Blob) {
             walk.mark(roots, &mut objects, stop, observer)?;

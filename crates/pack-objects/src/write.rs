@@ -30,11 +30,12 @@ pub struct Outcome {
     pub count: u32,
     /// Of these, deltas.
     pub deltas: u32,
-    /// Objects whose bytes were reused one by one.
+    /// Objects whose deflated bytes were reused one by one.
     pub reused: u32,
     /// Of these, deltas.
     pub reused_deltas: u32,
-    /// Objects that were reused in runs or with their whole pack.
+    /// Objects that were reused in runs, with their whole pack, or from the pack whose bitmap
+    /// answered.
     pub pack_reused: u32,
     /// How many packs those came from.
     pub packs_reused: u32,
@@ -54,6 +55,18 @@ pub(crate) struct Tally {
     reused_deltas: u32,
     pack_reused: u32,
     packs_reused: u32,
+}
+
+impl Tally {
+    fn reuse(&mut self, with_pack: bool, delta: bool) {
+        self.deltas += u32::from(delta);
+        if with_pack {
+            self.pack_reused += 1;
+        } else {
+            self.reused += 1;
+            self.reused_deltas += u32::from(delta);
+        }
+    }
 }
 
 impl Outcome {
@@ -89,6 +102,8 @@ pub(crate) struct Packer<'a> {
     numbering: &'a Numbering,
     objects: &'a ObjectSet,
     known: &'a ObjectSet,
+    /// Whether the first pack is one whose bitmap answered.
+    bitmapped: bool,
     options: &'a WriteOptions,
     observer: &'a dyn Observer,
     hash: HashKind,
@@ -109,11 +124,13 @@ pub(crate) struct Packer<'a> {
 type Out<'a, W> = HashFile<W, &'a [u8]>;
 
 impl<'a> Packer<'a> {
+    /// Writes `selection`. Entries of the pack whose bitmap answered count as reused with their pack.
     pub(crate) fn new(selection: &'a Selection, options: &'a WriteOptions, observer: &'a dyn Observer) -> Self {
         Self {
             numbering: &selection.numbering,
             objects: &selection.objects,
             known: &selection.known,
+            bitmapped: selection.bitmap.is_some(),
             options,
             observer,
             hash: selection.numbering.store().hash_kind(),
@@ -271,13 +288,7 @@ impl<'a> Packer<'a> {
                 Some((Fate::Keep, header, _)) => {
                     pending.end = end.get();
                     self.layout.packs[index].kept(pos, at, output, rank);
-                    self.tally.deltas += u32::from(header.kind.is_delta());
-                    if run {
-                        self.tally.pack_reused += 1;
-                    } else {
-                        self.tally.reused += 1;
-                        self.tally.reused_deltas += u32::from(header.kind.is_delta());
-                    }
+                    self.tally.reuse(run || self.bitmapped && index == 0, header.kind.is_delta());
                 }
                 Some((Fate::Rehead(header), _, header_len)) => {
                     self.copy(pack, &pending, from, &bytes, out)?;
@@ -289,9 +300,7 @@ impl<'a> Packer<'a> {
                     let crc = out.crc32_end();
                     pending = end.get()..end.get();
                     self.layout.packs[index].rewritten(pos, at, output, rank, crc);
-                    self.tally.deltas += 1;
-                    self.tally.reused += 1;
-                    self.tally.reused_deltas += 1;
+                    self.tally.reuse(self.bitmapped && index == 0, true);
                 }
                 Some((Fate::Whole, ..)) | None => {
                     self.copy(pack, &pending, from, &bytes, out)?;

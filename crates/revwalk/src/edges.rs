@@ -20,8 +20,8 @@ impl ObjectWalk<'_> {
     ///
     /// `wanted` are the root trees of the commits to send, `edges` those of the commits that
     /// the receiver has. The result is a subset of what `edges` reach, and not closed under
-    /// reachability. Memory grows with the distinct trees of the paths that changed. Objects that
-    /// are missing are passed over: the receiver's history may be incomplete here.
+    /// reachability. Memory grows with the distinct trees of the paths that changed. What the receiver
+    /// has and the store lacks, as its history may be incomplete here, is added to `absent`.
     ///
     /// # Errors
     /// When a tree is damaged in all its copies, or `observer` asks to stop.
@@ -30,15 +30,21 @@ impl ObjectWalk<'_> {
         wanted: impl IntoIterator<Item = ObjectId>,
         edges: impl IntoIterator<Item = ObjectId>,
         known: &mut ObjectSet,
+        absent: &mut HashSet<ObjectId>,
         observer: &dyn Observer,
     ) -> Result<(), WalkError> {
         let (numbering, reader) = self.reader();
         let hash = numbering.store().hash_kind();
         let mut here: HashSet<ObjectNr> = HashSet::new();
         for id in edges {
-            if let Some(nr) = numbering.number_of(&id)? {
-                known.insert(nr);
-                here.insert(nr);
+            match numbering.number_of(&id)? {
+                Some(nr) => {
+                    known.insert(nr);
+                    here.insert(nr);
+                }
+                None => {
+                    absent.insert(id);
+                }
             }
         }
         for id in wanted {
@@ -63,7 +69,13 @@ impl ObjectWalk<'_> {
                     if entry.child == Child::Gitlink || entry.child == Child::Blob && !theirs {
                         continue;
                     }
-                    let Some(child) = numbering.number_of(&id_of(entry.id)?)? else { continue };
+                    let id = id_of(entry.id)?;
+                    let Some(child) = numbering.number_of(&id)? else {
+                        if theirs {
+                            absent.insert(id);
+                        }
+                        continue;
+                    };
                     if theirs {
                         known.insert(child);
                     }

@@ -14,6 +14,12 @@ pub enum WalkError {
         /// The object.
         id: ObjectId,
     },
+    /// A tree that a commit or another tree points at is not in the store.
+    #[error("bad tree object {id}: it is missing")]
+    MissingTree {
+        /// The tree.
+        id: ObjectId,
+    },
     /// An object that another one points at is not in the store.
     #[error("object {id} is missing, needed by {by}")]
     MissingLink {
@@ -104,7 +110,7 @@ impl WalkError {
     /// Whether the reason is an object that no source has.
     pub fn is_missing(&self) -> bool {
         match self {
-            WalkError::Missing { .. } | WalkError::MissingLink { .. } => true,
+            WalkError::Missing { .. } | WalkError::MissingTree { .. } | WalkError::MissingLink { .. } => true,
             WalkError::Read(error) => error.is_missing(),
             _ => false,
         }

@@ -1,5 +1,6 @@
 //! Marking all that is reachable from trees.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -106,12 +107,34 @@ impl WalkOptions {
 
 /// Objects at which a walk stops.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Boundary<'a> {
     /// The objects: neither taken nor entered.
     pub set: &'a ObjectSet,
     /// Whether all that is reachable from a member is a member too. Then entries that a tree
     /// shares with a member need no look-up.
     pub closed: bool,
+    /// Objects that the store lacks, and that would be members: not missed.
+    pub absent: Option<&'a HashSet<ObjectId>>,
+}
+
+impl<'a> Boundary<'a> {
+    /// At the members of a set that is closed under reachability.
+    pub fn closed(set: &'a ObjectSet) -> Self {
+        Self { set, closed: true, absent: None }
+    }
+
+    /// At the members of any set.
+    pub fn open(set: &'a ObjectSet) -> Self {
+        Self { set, closed: false, absent: None }
+    }
+
+    /// Sets [`absent`](Self::absent).
+    #[must_use]
+    pub fn absent(mut self, absent: &'a HashSet<ObjectId>) -> Self {
+        self.absent = Some(absent);
+        self
+    }
 }
 
 /// Marks everything reachable from trees in an [`ObjectSet`].
@@ -189,7 +212,7 @@ impl<'n> ObjectWalk<'n> {
             return Ok(());
         }
         let nothing = ObjectSet::new();
-        let stop = stop.unwrap_or(Boundary { set: &nothing, closed: true });
+        let stop = stop.unwrap_or(Boundary::closed(&nothing));
         self.epoch = self.epoch.wrapping_add(1).max(1);
         let shared = Shared {
             numbering: self.numbering,
@@ -285,7 +308,7 @@ impl Shared<'_> {
     fn roots(&self, roots: impl IntoIterator<Item = ObjectId>) -> Result<ObjectSet, WalkError> {
         let mut todo = ObjectSet::with_capacity(self.numbering.packed_len());
         for root in roots {
-            if let Some(nr) = self.number_of(&root)?
+            if let Some(nr) = self.number_of(&root, Child::Tree)?
                 && !self.stop.set.contains(nr)
                 && self.seen.insert(nr)
             {
@@ -296,9 +319,12 @@ impl Shared<'_> {
     }
 
     #[inline]
-    fn number_of(&self, id: &ObjectId) -> Result<Option<ObjectNr>, WalkError> {
+    fn number_of(&self, id: &ObjectId, child: Child) -> Result<Option<ObjectNr>, WalkError> {
         match self.numbering.number_of(id)? {
-            None if self.options.missing == Missing::Error => Err(WalkError::Missing { id: *id }),
+            None if self.options.missing == Missing::Allow => Ok(None),
+            None if self.stop.absent.is_some_and(|absent| absent.contains(id)) => Ok(None),
+            None if child == Child::Tree => Err(WalkError::MissingTree { id: *id }),
+            None => Err(WalkError::Missing { id: *id }),
             found => Ok(found),
         }
     }
@@ -394,7 +420,7 @@ fn mark_entry(
         return Ok(());
     }
     let id = id_of(entry.id)?;
-    let Some(nr) = shared.number_of(&id)? else { return Ok(()) };
+    let Some(nr) = shared.number_of(&id, entry.child)? else { return Ok(()) };
     if shared.stop.set.contains(nr) {
         return Ok(());
     }

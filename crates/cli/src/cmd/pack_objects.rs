@@ -94,6 +94,7 @@ fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(),
     let select = SelectOptions::default()
         .bitmaps(settings.bitmaps)
         .sparse(settings.sparse)
+        .thin(settings.thin)
         .aggressive_edges(settings.aggressive_edges)
         .missing(missing)
         .exclude(exclude)
@@ -153,7 +154,8 @@ fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(),
         .big_file_threshold(settings.big_file_threshold)
         .publish(repository.publish_options()?)
         .write_rev(settings.write_rev)
-        .index_version(settings.index_version);
+        .index_version(settings.index_version)
+        .index_offset_limit(settings.index_offset_limit);
     let outcome = match &settings.output {
         Output::Stdout => {
             let stdout = stdout_file().map_err(|error| Failure::output("cannot open standard output", error))?;

@@ -60,6 +60,8 @@ pub(super) struct Settings {
     pub(super) threads: usize,
     pub(super) big_file_threshold: u64,
     pub(super) index_version: u32,
+    /// Offsets beyond this take 64 bits in the index.
+    pub(super) index_offset_limit: u32,
     pub(super) write_rev: bool,
 }
 
@@ -210,7 +212,7 @@ pub(super) fn settle(
     }
 
     let (index_version, offset_limit) = typed.index_version.unwrap_or((configured.index_version, OFFSET_LIMIT));
-    let later: [(bool, &str); 12] = [
+    let later: [(bool, &str); 11] = [
         (typed.stdin_packs, "option `stdin-packs'"),
         (typed.cruft, "option `cruft'"),
         (typed.keep_unreachable, "option `keep-unreachable'"),
@@ -222,7 +224,6 @@ pub(super) fn settle(
         (typed.delta_islands, "option `delta-islands'"),
         (typed.uri_protocols, "option `uri-protocol'"),
         (typed.path_walk, "option `path-walk'"),
-        (offset_limit != OFFSET_LIMIT, "a limit of 31-bit offsets in an index"),
         (!stdout && configured.pack_size_limit > 0, "pack.packSizeLimit"),
     ];
     if let Some((_, what)) = later.iter().find(|(asked, _)| *asked) {
@@ -267,6 +268,8 @@ pub(super) fn settle(
         big_file_threshold: configured.big_file_threshold,
         // git writes version 1 for 0, too.
         index_version: index_version.max(1),
+        // The option's parser keeps it within 31 bits.
+        index_offset_limit: offset_limit.min(OFFSET_LIMIT) as u32,
         write_rev: configured.write_rev,
     })
 }
