@@ -1,7 +1,5 @@
 //! `bench WHAT`: claims about speed, as programs.
 
-use std::path::PathBuf;
-
 use crate::args::Args;
 use crate::sh::{Sh, cargo, root};
 use crate::{Result, fail, serve};
@@ -18,10 +16,16 @@ pub(crate) fn run(sh: Sh, mut args: Args) -> Result<()> {
 /// The sweep over buffer sizes that justifies the default of `hashfile`. It needs that library, which xtask must not
 /// depend on, so it is an example there.
 fn hashfile(sh: Sh, mut args: Args) -> Result<()> {
-    let folder = args.value("--dir")?.map(PathBuf::from);
     let mut command = cargo(&root());
     command.args(["run", "--release", "--quiet", "--package", "packstone-hashfile", "--example", "sweep", "--"]);
-    command.args(folder).args(args.foreign());
+    for flag in ["--quick", "--tsv"] {
+        if args.flag(flag) {
+            command.arg(flag);
+        }
+    }
+    if let Some(folder) = args.value("--dir")? {
+        command.arg("--dir").arg(folder);
+    }
     args.finish()?;
     sh.run(&mut command)
 }

@@ -37,7 +37,7 @@ cargo xtask COMMAND [--dry-run] [OPTIONS]
                    --runs N (5)  --threads N (2)  --only TEXT  --json FILE  --cache DIR
                    --git PROGRAM   --program PROGRAM   and the options of gen-repo
   bench hashfile The sweep over buffer sizes behind hashfile's default
-                   --dir DIR   where its files are written
+                   --quick  --tsv  --dir DIR (where its files are written)
   gen-repo DIR   Generate a repository: the same options give the same object ids on every machine
                    --commits N (10000)  --files N (1500)  --seed N (1)  --hash sha1|sha256
                    --big-blobs N (6)  --big-size BYTES (2097152)

@@ -350,9 +350,15 @@ impl Bench {
             return fail(format!("{}: {missing} objects missing, {extra} that git does not send", row.name));
         }
         let mut result = Measured { ours: Vec::new(), git: Vec::new(), objects: expected.len() };
-        for _ in 0..self.options.runs {
-            result.git.push(self.once(row, &work, &stdin, self.git.program())?);
+        for run in 0..self.options.runs {
+            // Who goes first changes, so that what the other leaves in caches favours nobody.
+            if run % 2 == 0 {
+                result.git.push(self.once(row, &work, &stdin, self.git.program())?);
+            }
             result.ours.push(self.once(row, &work, &stdin, self.program.as_os_str())?);
+            if run % 2 == 1 {
+                result.git.push(self.once(row, &work, &stdin, self.git.program())?);
+            }
         }
         std::fs::remove_dir_all(&work).context(|| format!("remove {}", work.display()))?;
         Ok(result)
