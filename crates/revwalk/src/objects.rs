@@ -259,8 +259,11 @@ fn levels(shared: &Shared<'_>, workers: &mut Vec<Worker>, mut todo: ObjectSet) -
                     Ok(())
                 };
                 let (first, others) = workers.split_at_mut(1);
-                let others: Vec<_> =
-                    others.iter_mut().take(threads as usize - 1).map(|worker| scope.spawn(move || work(worker))).collect();
+                let others: Vec<_> = others
+                    .iter_mut()
+                    .take(threads as usize - 1)
+                    .map(|worker| scope.spawn(move || work(worker)))
+                    .collect();
                 let mut result = work(&mut first[0]);
                 for other in others {
                     // A panic is a bug in this crate: passed on, not turned into an answer.
@@ -355,9 +358,7 @@ impl SharedSet {
         let bit = 1u64 << (nr.get() % u64::BITS);
         match self.packed.get((nr.get() / u64::BITS) as usize) {
             // Most are there already, and a look is cheaper than an exchange.
-            Some(word) => {
-                word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
-            }
+            Some(word) => word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0,
             None => self.outside.lock().unwrap_or_else(PoisonError::into_inner).insert(nr),
         }
     }

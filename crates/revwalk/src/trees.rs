@@ -38,6 +38,9 @@ pub(crate) struct RawEntry<'a> {
     pub(crate) id: &'a [u8],
 }
 
+/// Told about each entry that may be new.
+pub(crate) type Mark<'a> = dyn FnMut(RawEntry<'_>) -> Result<(), WalkError> + 'a;
+
 /// A tree's bytes, and where its entries begin.
 #[derive(Default)]
 pub(crate) struct Decoded {
@@ -168,7 +171,7 @@ impl TreeReader {
         nr: ObjectNr,
         epoch: u32,
         known: &dyn Fn(ObjectNr) -> bool,
-        mark: &mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>,
+        mark: &mut Mark<'_>,
     ) -> Result<(), WalkError> {
         let hash = numbering.store().hash_kind();
         if let Some(tree) = self.cache.get(&nr.get()).cloned() {
@@ -197,7 +200,7 @@ impl TreeReader {
         nr: ObjectNr,
         epoch: u32,
         known: &dyn Fn(ObjectNr) -> bool,
-        mut mark: Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
+        mut mark: Option<&mut Mark<'_>>,
     ) -> Result<Arc<Decoded>, WalkError> {
         if let Place::Packed { pack, pos } = numbering.place(nr) {
             match self.load_packed(numbering, pack, pos, epoch, known, &mut mark) {
@@ -216,7 +219,7 @@ impl TreeReader {
         numbering: &Numbering,
         nr: ObjectNr,
         epoch: u32,
-        mark: &mut Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
+        mark: &mut Option<&mut Mark<'_>>,
     ) -> Result<Arc<Decoded>, WalkError> {
         let id = numbering.id_of(nr)?;
         let mut tree = self.spare.pop().unwrap_or_default();
@@ -248,7 +251,7 @@ impl TreeReader {
         pos: PackPos,
         epoch: u32,
         known: &dyn Fn(ObjectNr) -> bool,
-        mark: &mut Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
+        mark: &mut Option<&mut Mark<'_>>,
     ) -> Result<Arc<Decoded>, Fault> {
         let pack = numbering.pack(pack_index);
         let first = numbering.pack_base(pack_index);
@@ -312,7 +315,7 @@ impl TreeReader {
         base: Option<&(u32, Arc<Decoded>)>,
         epoch: u32,
         known: &dyn Fn(ObjectNr) -> bool,
-        mark: &mut Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
+        mark: &mut Option<&mut Mark<'_>>,
     ) -> Result<Decoded, Fault> {
         let raw = pack.entry_bytes(pos).map_err(|_| Fault::Damaged)?;
         let (header, header_len) = pack.entry(order.offset(pos)).map_err(|_| Fault::Damaged)?;
@@ -417,7 +420,7 @@ impl Parser {
         &mut self,
         bytes: &[u8],
         bounds: &mut Vec<u32>,
-        mark: &mut Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
+        mark: &mut Option<&mut Mark<'_>>,
     ) -> Result<Result<ControlFlow<()>, Malformed>, WalkError> {
         match entry_at(bytes, self.at, self.hash_len) {
             Step::Entry(entry, end) => {
@@ -438,7 +441,7 @@ impl Parser {
         &mut self,
         bytes: &[u8],
         bounds: &mut Vec<u32>,
-        mark: &mut Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
+        mark: &mut Option<&mut Mark<'_>>,
     ) -> Result<Result<usize, Malformed>, WalkError> {
         loop {
             match self.step(bytes, bounds, mark)? {
@@ -469,7 +472,7 @@ fn apply(
     carry: bool,
     parser: &mut Parser,
     tree: &mut Decoded,
-    mark: &mut Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
+    mark: &mut Option<&mut Mark<'_>>,
 ) -> Result<(), Fault> {
     let (sizes, program) = delta::Instructions::parse(delta).map_err(|_| Fault::Damaged)?;
     if sizes.base_size != base.bytes.len() as u64 || sizes.result_size > max_bytes {
@@ -512,7 +515,7 @@ fn copied(
     carry: bool,
     parser: &mut Parser,
     tree: &mut Decoded,
-    mark: &mut Option<&mut dyn FnMut(RawEntry<'_>) -> Result<(), WalkError>>,
+    mark: &mut Option<&mut Mark<'_>>,
 ) -> Result<(), Fault> {
     if !carry {
         return parser.advance(&tree.bytes, &mut tree.bounds, mark)?.map(drop).map_err(|_| Fault::Damaged);
@@ -556,4 +559,128 @@ fn copied(
 #[inline]
 pub(crate) fn id_of(bytes: &[u8]) -> Result<ObjectId, WalkError> {
     ObjectId::from_bytes(bytes).map_err(|_| WalkError::UnknownNumber { nr: u32::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use testkit::pack::Op;
+
+    /// Name and id of each entry; the name's length decides the mode, so that all kinds occur.
+    type Entries = Vec<(Vec<u8>, [u8; 20])>;
+
+    fn bytes_of(entries: &Entries) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (name, id) in entries {
+            let mode = ["40000", "100644", "160000", "120000", "100664"][name.len() % 5];
+            bytes.extend(mode.as_bytes());
+            bytes.push(b' ');
+            bytes.extend(name);
+            bytes.push(0);
+            bytes.extend(id);
+        }
+        bytes
+    }
+
+    fn parsed(bytes: &[u8]) -> Decoded {
+        let mut tree = Decoded { bytes: bytes.to_vec(), bounds: vec![], marked_in: AtomicU32::new(0) };
+        let mut parser = Parser::new(20);
+        let end = parser.advance(&tree.bytes, &mut tree.bounds, &mut None).expect("nothing to mark");
+        assert!(matches!(end, Ok(end) if end == bytes.len()));
+        if tree.bounds.is_empty() {
+            tree.bounds.push(0);
+        }
+        tree
+    }
+
+    /// A delta from `base` to `target` that copies whatever it finds, entry or not, at least `least` bytes long.
+    fn delta_of(base: &[u8], target: &[u8], least: usize) -> Vec<u8> {
+        let (mut ops, mut literal, mut at) = (Vec::new(), 0, 0);
+        while at < target.len() {
+            let best = (0..base.len())
+                .map(|from| (base[from..].iter().zip(&target[at..]).take_while(|(a, b)| a == b).count(), from))
+                .max()
+                .unwrap_or_default();
+            if best.0 >= least {
+                ops.extend((literal < at).then(|| Op::Insert(&target[literal..at])));
+                ops.push(Op::Copy(best.1 as u32, best.0 as u32));
+                at += best.0;
+                literal = at;
+            } else {
+                at += 1;
+                if at - literal == 127 {
+                    ops.push(Op::Insert(&target[literal..at]));
+                    literal = at;
+                }
+            }
+        }
+        ops.extend((literal < at).then(|| Op::Insert(&target[literal..at])));
+        testkit::pack::delta(base.len() as u64, target.len() as u64, &ops)
+    }
+
+    fn entries() -> impl Strategy<Value = Entries> {
+        // Few letters and few ids, so that parts of entries recur in other entries.
+        let id = prop_oneof![Just([7; 20]), Just(*b"100644 a\0\x01\x02\x0340000 b\0"), any::<[u8; 20]>()];
+        proptest::collection::vec((proptest::collection::vec(b'a'..b'c', 1..6), id), 0..12)
+    }
+
+    proptest! {
+        /// Through a delta, the same entries are found as by reading, and whatever is not marked is an entry of the base.
+        #[test]
+        fn entries_through_a_delta_are_those_of_the_bytes(
+            base in entries(), mut target in entries(), keep in any::<u16>(), least in 3usize..30, carry in any::<bool>(),
+        ) {
+            for (at, entry) in base.iter().enumerate() {
+                if keep >> (at % 16) & 1 == 1 {
+                    target.insert((at * 7) % (target.len() + 1), entry.clone());
+                }
+            }
+            let (base, target) = (parsed(&bytes_of(&base)), parsed(&bytes_of(&target)));
+            let program = delta_of(&base.bytes, &target.bytes, least);
+            prop_assume!(program.len() >= delta::MIN_LEN); // shorter ones are refused, as by git
+            let mut found = Decoded::default();
+            let mut parser = Parser::new(20);
+            let mut marked = BTreeSet::new();
+            let mut mark = |entry: RawEntry<'_>| {
+                marked.insert((entry.name.to_vec(), entry.id.to_vec()));
+                Ok(())
+            };
+            let mut mark: Option<&mut Mark<'_>> = Some(&mut mark);
+            let applied = apply(&base, &program, 1 << 20, carry, &mut parser, &mut found, &mut mark);
+            prop_assert!(applied.is_ok());
+            prop_assert_eq!(&found.bytes, &target.bytes);
+            if found.bounds.is_empty() {
+                found.bounds.push(0);
+            }
+            prop_assert_eq!(&found.bounds, &target.bounds);
+            prop_assert_eq!(parser.at, target.bytes.len());
+            prop_assert_eq!(parser.read + parser.carried, target.bounds.len() as u64 - 1);
+            let of = |tree: &Decoded| tree.entries(HashKind::Sha1).map(|e| (e.name.to_vec(), e.id.to_vec())).collect::<BTreeSet<_>>();
+            let (all, before) = (of(&target), of(&base));
+            prop_assert!(all.iter().all(|entry| marked.contains(entry) || carry && before.contains(entry)));
+        }
+
+        /// Whatever the bytes and the program: an answer, and never an entry that is not there.
+        #[test]
+        fn no_delta_breaks_the_parser(base in entries(), mut program in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let base = parsed(&bytes_of(&base));
+            let size = base.bytes.len() as u64;
+            let mut delta = testkit::pack::delta(size, size / 2, &[]);
+            delta.append(&mut program);
+            let (mut found, mut parser) = (Decoded::default(), Parser::new(20));
+            let _ = apply(&base, &delta, 1 << 20, true, &mut parser, &mut found, &mut None);
+            prop_assert!(found.bounds.windows(2).all(|w| w[0] < w[1]));
+            prop_assert!(parser.at <= found.bytes.len());
+        }
+
+        #[test]
+        fn no_bytes_break_the_parser(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut parser = Parser::new(20);
+            let mut bounds = Vec::new();
+            let _ = parser.advance(&bytes, &mut bounds, &mut None).expect("nothing to mark");
+            prop_assert!(parser.at <= bytes.len());
+        }
+    }
 }

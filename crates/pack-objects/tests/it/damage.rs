@@ -247,6 +247,34 @@ fn b1_the_bitmap_of_another_pack_is_a_warning_and_a_walk() {
     }
 }
 
+/// A pack that lists an object twice: bit and position are not the same thing any more.
+#[test]
+fn b4_the_same_object_twice_in_a_pack() {
+    for hash in Hash::ALL {
+        let repo = TestRepo::bare(hash);
+        let blob = |n: u8| [b"content ".as_slice(), &[n; 40]].concat();
+        let contents: Vec<_> = [1, 2, 1, 3].map(blob).to_vec();
+        let mut pack = PackBuilder::new(hash);
+        for content in &contents {
+            pack = pack.entry(Entry::full("blob", content));
+        }
+        let built = pack.build();
+        let ids: Vec<_> = contents.iter().map(|content| object_id(hash, "blob", content)).collect();
+        let idx = built.idx(&ids);
+        built.write(&repo.objects_dir(), &idx);
+        let selection = select(&repo, &ids);
+        assert_eq!(selection.objects.count(), 3);
+        let pack = stream(&selection).expect("write");
+        assert_eq!(repo.ids_of_stream(&pack).len(), 3);
+        for (id, content) in ids.iter().zip(&contents) {
+            assert_eq!(&received(hash, &pack, id), content);
+        }
+        let base = repo.scratch().join("out");
+        let outcome = write_to_disk(&selection, &WriteOptions::default(), &base, &Quiet).expect("write");
+        repo.verify_pack(&repo.scratch().join(format!("out-{}.pack", outcome.checksum)));
+    }
+}
+
 /// Every cut of the output: an error, and nothing that looks like a pack.
 #[test]
 fn h2_an_output_that_fails_is_an_error() {

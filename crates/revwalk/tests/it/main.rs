@@ -5,5 +5,6 @@ mod graph_file;
 mod history;
 mod hostile;
 mod limits;
+mod objects;
 mod props;
 mod regressions;
