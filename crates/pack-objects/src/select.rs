@@ -406,7 +406,13 @@ fn walk_objects(
     if options.sparse {
         // For thin packs, git also looks for bases at the paths of trees asked for by name.
         let named = wants.trees.iter().copied().filter(|_| options.thin);
-        edge_walk.mark_edges(limited.commits.iter().map(|c| c.tree).chain(named), edges, &mut known, &mut absent, observer)?;
+        edge_walk.mark_edges(
+            limited.commits.iter().map(|c| c.tree).chain(named),
+            edges,
+            &mut known,
+            &mut absent,
+            observer,
+        )?;
         edge_walk.mark(tips, &mut known, None, observer)?;
     } else {
         edge_walk.mark(edges.chain(tips), &mut known, None, observer)?;

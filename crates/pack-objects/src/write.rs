@@ -121,6 +121,20 @@ pub(crate) struct Packer<'a> {
     ending: HashSet<u32>,
 }
 
+/// A stretch of a source pack, as far as it is held as one slice.
+struct Window<'a> {
+    from: u64,
+    bytes: Cow<'a, [u8]>,
+}
+
+impl Window<'_> {
+    /// What is held of the bytes from `at` to `end`.
+    fn held(&self, at: PackOffset, end: PackOffset) -> &[u8] {
+        let place = |offset: PackOffset| ((offset.get() - self.from) as usize).min(self.bytes.len());
+        &self.bytes[place(at)..place(end)]
+    }
+}
+
 type Out<'a, W> = HashFile<W, &'a [u8]>;
 
 impl<'a> Packer<'a> {
@@ -209,7 +223,7 @@ impl<'a> Packer<'a> {
             rows.push(NewEntry { id, crc: entry.crc, output: entry.output, rank: entry.rank });
         }
         // Each pack's rows are sorted already, which a merging sort makes use of.
-        rows.sort_by(|a, b| a.id.cmp(&b.id));
+        rows.sort_by_key(|row| row.id);
         Ok(rows)
     }
 
@@ -263,7 +277,7 @@ impl<'a> Packer<'a> {
         let to = order.end(PackPos::new(positions.end - 1)).get();
         // A single entry larger than a window is looked at piece by piece.
         let held = (to - from).min(WINDOW.max(MAX_LEN as u64));
-        let bytes = pack.slice(PackOffset::new(from), held)?;
+        let window = Window { from, bytes: pack.slice(PackOffset::new(from), held)? };
         let checked = match self.options.verify_reuse {
             VerifyReuse::Entries => !run,
             VerifyReuse::Runs | VerifyReuse::All => true,
@@ -273,8 +287,7 @@ impl<'a> Packer<'a> {
         for pos in positions {
             let pos = PackPos::new(pos);
             let (at, end) = (order.offset(pos), order.end(pos));
-            let entry =
-                &bytes[((at.get() - from) as usize).min(bytes.len())..((end.get() - from) as usize).min(bytes.len())];
+            let entry = window.held(at, end);
             let output = out.total() + (pending.end - pending.start);
             let sound = !checked || self.is_sound(pack, order, pos, entry)?;
             let fate = match Header::parse(entry, self.hash) {
@@ -291,19 +304,19 @@ impl<'a> Packer<'a> {
                     self.tally.reuse(run || self.bitmapped && index == 0, header.kind.is_delta());
                 }
                 Some((Fate::Rehead(header), _, header_len)) => {
-                    self.copy(pack, &pending, from, &bytes, out)?;
+                    self.copy(pack, pending, &window, out)?;
                     out.crc32_begin();
                     self.header.clear();
                     header.encode(&mut self.header);
                     out.write_all(&self.header).map_err(PackError::output)?;
-                    self.copy(pack, &(at.get() + header_len as u64..end.get()), from, &bytes, out)?;
+                    self.copy(pack, at.get() + header_len as u64..end.get(), &window, out)?;
                     let crc = out.crc32_end();
                     pending = end.get()..end.get();
                     self.layout.packs[index].rewritten(pos, at, output, rank, crc);
                     self.tally.reuse(self.bitmapped && index == 0, true);
                 }
                 Some((Fate::Whole, ..)) | None => {
-                    self.copy(pack, &pending, from, &bytes, out)?;
+                    self.copy(pack, pending, &window, out)?;
                     let id = pack.idx().id(order.idx_pos(pos));
                     // A damaged entry may inflate to a wrong object: only its name tells.
                     let crc = self.whole(&id, fate.is_none(), out)?;
@@ -313,7 +326,7 @@ impl<'a> Packer<'a> {
             }
             self.layout.count += 1;
         }
-        self.copy(pack, &pending, from, &bytes, out)
+        self.copy(pack, pending, &window, out)
     }
 
     /// Whether the entry has the CRC-32 that the index gives. Version 1 of the index has none:
@@ -438,20 +451,19 @@ impl<'a> Packer<'a> {
         true
     }
 
-    /// Copies `range` of the pack, of which `bytes` holds what lies in the window at `from`.
+    /// Copies `range` of the pack, of which `window` holds a part.
     fn copy<W: Write>(
         &self,
         pack: &'a Pack,
-        range: &std::ops::Range<u64>,
-        from: u64,
-        bytes: &Cow<'a, [u8]>,
+        range: std::ops::Range<u64>,
+        window: &Window<'a>,
         out: &mut Out<'a, W>,
     ) -> Result<(), PackError> {
         if range.is_empty() {
             return Ok(());
         }
-        let held = (range.start - from) as usize..(range.end - from) as usize;
-        match bytes {
+        let held = (range.start - window.from) as usize..(range.end - window.from) as usize;
+        match &window.bytes {
             Cow::Borrowed(bytes) if held.end <= bytes.len() => {
                 let bytes: &'a [u8] = bytes;
                 out.write_shared(&bytes[held]).map_err(PackError::output)

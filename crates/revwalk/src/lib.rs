@@ -27,13 +27,13 @@
 //! # The types
 //! - [`CommitGraph`], [`GraphFile`](commit_graph::GraphFile): facts about commits without reading them.
 //! - [`Commits`]: history as a walk sees it, from the graph or from the commits, with [`Shallow`] boundaries and grafts.
-//! - [`limit`]: reachable from the wants, not from the haves, and the edge between; [`peel`]: from tags to objects.
+//! - [`limit()`]: reachable from the wants, not from the haves, and the edge between; [`peel`]: from tags to objects.
 //! - [`Filter`]: `blob:none` and its kin, parsed and printed as git does.
 //! - [`ObjectSet`], [`Numbering`], [`ObjectNr`]: sets of objects as bitsets over dense numbers.
 //!
 //! # Guarantees
 //! - **Panics**: none that bytes can reach. What can be misused says so under `# Panics`.
-//! - **Exactness**: a [`limit`] is never fooled by wrong clocks; [`mod@limit`] explains the rule, and its price.
+//! - **Exactness**: a [`limit()`] is never fooled by wrong clocks; [`mod@limit`] explains the rule, and its price.
 //! - **Wrong files**: a commit-graph is checked for bounds, not for truth. An entry whose parents cannot be read is
 //!   replaced by the commit itself; generation numbers that contradict the edges are not used.
 //! - **Complexity**: linear in what is visited. No recursion: depth of history or of tags costs no stack.

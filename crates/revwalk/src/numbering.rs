@@ -43,7 +43,7 @@ struct Outside {
 pub enum Place {
     /// In a pack.
     Packed {
-        /// Index into [`Numbering::packs`].
+        /// Index of the pack, for [`Numbering::pack`].
         pack: usize,
         /// Rank in that pack's offset order.
         pos: PackPos,

@@ -60,7 +60,7 @@ impl ObjectSet {
     /// The set of all numbers below `numbers`.
     pub fn full(numbers: u32) -> Self {
         let mut words = vec![!0; (numbers / BITS) as usize];
-        if numbers % BITS != 0 {
+        if !numbers.is_multiple_of(BITS) {
             words.push((1 << (numbers % BITS)) - 1);
         }
         Self { words }
