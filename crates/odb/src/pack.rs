@@ -332,10 +332,27 @@ impl Pack {
         if let Some(order) = self.files.order.get() {
             return Ok(order);
         }
+        let order = match self.listed_order(end) {
+            Some(order) => order,
+            None => self.sorted_order(end)?,
+        };
+        Ok(self.files.order.get_or_init(|| order))
+    }
+
+    /// The order that the `.rev` lists, if there is one and it is that of the offsets.
+    fn listed_order(&self, end: u64) -> Option<PackOrder> {
+        let (rev, idx) = (self.rev()?, &self.files.idx);
+        let listed = rev.positions().map(IdxPos::get);
+        let order =
+            PackOrder::from_listed(self.count(), listed, |pos| Some(idx.offset(IdxPos::new(pos)).ok()?.get()), end)?;
+        // Ascending and below `end` is settled; the first must lie behind the header.
+        (order.count() == 0 || order.offset(PackPos::new(0)).get() >= PackHeader::LEN as u64).then_some(order)
+    }
+
+    fn sorted_order(&self, end: u64) -> Result<PackOrder, ReadError> {
         let count = self.count();
         let mut offsets = Vec::with_capacity(count as usize);
-        for pos in 0..count {
-            let pos = IdxPos::new(pos);
+        for pos in (0..count).map(IdxPos::new) {
             let at = self
                 .files
                 .idx
@@ -343,15 +360,8 @@ impl Pack {
                 .map_err(|error| ReadError::corrupt(&self.path().with_extension("idx"), error.at, error))?;
             offsets.push(self.in_entries(at, end)?.get());
         }
-        let order = self
-            .rev()
-            .and_then(|rev| {
-                let listed = (0..count).map(|pos| rev.idx_pos(PackPos::new(pos)).get());
-                PackOrder::from_listed(count, listed, |pos| offsets.get(pos as usize).copied(), end)
-            })
-            .or_else(|| PackOrder::from_offsets(&offsets, end))
-            .ok_or_else(|| self.corrupt(0, Damage::Format("two objects have the same offset".into())))?;
-        Ok(self.files.order.get_or_init(|| order))
+        PackOrder::from_offsets(&offsets, end)
+            .ok_or_else(|| self.corrupt(0, Damage::Format("two objects have the same offset".into())))
     }
 
     /// The object at `at`, whole, into `out` (which is cleared first), and its kind. Delta chains are followed without

@@ -44,7 +44,7 @@ pub struct SelectOptions {
     pub missing: Missing,
     /// Which objects to leave out because of where they are stored. Default: none.
     pub exclude: Exclude,
-    /// Bytes of decoded trees to keep at hand during walks. Default: 64 MiB.
+    /// Bytes of decoded trees to keep at hand during walks. Default: 16 MiB.
     pub cache_bytes: usize,
     /// Threads that a walk may use. The result does not depend on it. Default: 1.
     pub threads: usize,
@@ -59,7 +59,7 @@ impl Default for SelectOptions {
             aggressive_edges: false,
             missing: Missing::Error,
             exclude: Exclude::default(),
-            cache_bytes: 64 << 20,
+            cache_bytes: 16 << 20,
             threads: 1,
         }
     }
@@ -130,6 +130,9 @@ impl std::fmt::Debug for Selection {
     }
 }
 
+/// Packs of fewer objects are put in order faster than a thread is started.
+const LARGE: u32 = 1 << 16;
+
 impl Selection {
     /// Exactly the objects named, each of which must exist: what `git pack-objects` reads without
     /// `--revs`. `bases` are objects that the receiver has.
@@ -183,6 +186,23 @@ impl Selection {
         observer: &dyn Observer,
     ) -> Result<Self, SelectError> {
         observer.phase("Enumerating objects", None);
+        std::thread::scope(|scope| {
+            if options.threads > 1 {
+                // All that follows needs the packs in offset order, and some of it not at once.
+                let large: Vec<_> = store.packs()?.iter().filter(|pack| pack.count() >= LARGE).cloned().collect();
+                scope.spawn(move || large.iter().for_each(|pack| drop(pack.order())));
+            }
+            Self::find(store, commits, request, options, observer)
+        })
+    }
+
+    fn find(
+        store: &Store,
+        commits: &Commits,
+        request: Request<'_>,
+        options: &SelectOptions,
+        observer: &dyn Observer,
+    ) -> Result<Self, SelectError> {
         let rules = request.filter.map(Rules::of).transpose()?.unwrap_or_default();
         let mut warnings = Vec::new();
         let mut found = None;

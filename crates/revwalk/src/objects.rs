@@ -47,7 +47,7 @@ pub struct WalkOptions {
     pub tree_depth: Option<u64>,
     /// What to do about missing objects. Default: fail.
     pub missing: Missing,
-    /// Bytes of decoded trees to keep at hand, all threads together. Default: 64 MiB.
+    /// Bytes of decoded trees to keep at hand, all threads together. Default: 16 MiB.
     pub cache_bytes: usize,
     /// Threads that may work at once; they are started where there is enough to do. Default: 1.
     pub threads: usize,
@@ -61,7 +61,7 @@ impl Default for WalkOptions {
             blobs: BlobRule::All,
             tree_depth: None,
             missing: Missing::Error,
-            cache_bytes: 64 << 20,
+            cache_bytes: 16 << 20,
             threads: 1,
             max_tree_bytes: u64::from(u32::MAX),
         }

@@ -478,6 +478,9 @@ fn apply(
     if sizes.base_size != base.bytes.len() as u64 || sizes.result_size > max_bytes {
         return Err(Fault::Damaged);
     }
+    // One allocation for the usual delta, which changes little; a claim beyond what that takes grows with the bytes.
+    tree.bytes.reserve((sizes.result_size as usize).min(base.bytes.len() + delta.len()));
+    tree.bounds.reserve(base.bounds.len() + 16);
     for instruction in program {
         match instruction.map_err(|_| Fault::Damaged)? {
             delta::Instruction::Insert(bytes) => {
