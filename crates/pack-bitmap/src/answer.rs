@@ -5,12 +5,13 @@
 //! commit walked leaves its tree. Those trees are then marked with all below them, where the set does not hold it. The
 //! haves come first, so that the wants stop at them.
 //!
-//! A bitmap is believed only as far as can be checked at once: it must hold the commit itself, its tree and its parents.
+//! A bitmap is believed only as far as can be checked at once: it must hold the commit itself, its tree and its parents,
+//! and what these point at in turn, for as many links as [`Request::checked_links`](Request#structfield.checked_links) allows.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
-use object::{ObjectId, ObjectKind, tag::Tag};
+use object::{ObjectId, ObjectKind, tag::Tag, tree};
 use odb::{Observer, PackOrder, Quiet, Store};
 use pack_format::PackPos;
 use revwalk::{
@@ -39,13 +40,17 @@ pub struct Request<'a> {
     pub cache_bytes: usize,
     /// Threads that the walk may use. Default: 1.
     pub threads: usize,
+    /// How many links (a commit's tree and parents, a tree's entries) are followed to see that the bitmaps used are closed
+    /// under reachability, from their commits down. Default: 4096, all of a small repository and well under a
+    /// millisecond; `u64::MAX` follows all, which costs as much as a walk.
+    pub checked_links: u64,
 }
 
 impl<'a> Request<'a> {
     /// Asks for `wants`, all of it.
     pub fn new(wants: &'a [ObjectId]) -> Self {
         let cache_bytes = WalkOptions::default().cache_bytes;
-        Request { wants, haves: &[], filter: None, observer: &Quiet, cache_bytes, threads: 1 }
+        Request { wants, haves: &[], filter: None, observer: &Quiet, cache_bytes, threads: 1, checked_links: 4096 }
     }
 
     /// Sets [`haves`](Request#structfield.haves).
@@ -73,6 +78,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
+        self
+    }
+
+    /// Sets [`checked_links`](Request#structfield.checked_links).
+    #[must_use]
+    pub fn checked_links(mut self, links: u64) -> Self {
+        self.checked_links = links;
         self
     }
 
@@ -169,6 +181,8 @@ pub fn answer<D: AsRef<[u8]>>(
         observer: request.observer,
         scratch: Scratch::new(),
         stats: AnswerStats::default(),
+        links_left: request.checked_links,
+        checked: ObjectSet::new(),
     };
     let options = WalkOptions::default().cache_bytes(request.cache_bytes).threads(request.threads);
 
@@ -220,6 +234,9 @@ struct Search<'a, D> {
     observer: &'a dyn Observer,
     scratch: Scratch,
     stats: AnswerStats,
+    links_left: u64,
+    /// Objects whose links were followed.
+    checked: ObjectSet,
 }
 
 impl<D: AsRef<[u8]>> Search<'_, D> {
@@ -380,29 +397,87 @@ impl<D: AsRef<[u8]>> Search<'_, D> {
         let Some(words) = self.file.reach(commit, bit, &mut self.scratch)? else {
             return Ok(false);
         };
-        let info = self.commits.info(id)?;
-        let holds = |id: &ObjectId| -> Result<bool, WalkError> {
-            let nr = self.numbering.packed_number_of(id)?;
-            Ok(nr.is_some_and(|nr| {
-                let word = words.get((nr.get() / 64) as usize);
-                word.is_some_and(|word| word >> (nr.get() % 64) & 1 == 1)
-            }))
+        let mut links = Links {
+            numbering: self.numbering,
+            words,
+            left: &mut self.links_left,
+            checked: &mut self.checked,
+            waiting: VecDeque::new(),
         };
-        let lacks = |what| {
+        if let Some(what) = links.follow(self.commits, self.store, nr, id)? {
             let kind = ParseErrorKind::NotClosed { pos: commit.get(), what };
-            Err(ParseError::new(0, kind).into())
-        };
-        if !holds(&info.tree)? {
-            return lacks("tree");
-        }
-        for parent in &info.parents {
-            if !holds(parent)? {
-                return lacks("parent");
-            }
+            return Err(ParseError::new(0, kind).into());
         }
         set.union_words(words);
         self.stats.bitmaps += 1;
         Ok(true)
+    }
+}
+
+/// Follows what the objects of one bitmap point at, as far as that may cost.
+struct Links<'a> {
+    numbering: &'a Numbering,
+    words: &'a [u64],
+    left: &'a mut u64,
+    checked: &'a mut ObjectSet,
+    waiting: VecDeque<(ObjectNr, ObjectId, ObjectKind)>,
+}
+
+impl Links<'_> {
+    /// The kind of object that the bitmap of the commit `id` should hold and does not. The commit's own links are looked at
+    /// whatever it costs.
+    fn follow(
+        &mut self,
+        commits: &Commits,
+        store: &Store,
+        nr: ObjectNr,
+        id: &ObjectId,
+    ) -> Result<Option<&'static str>, AnswerError> {
+        self.waiting.push_back((nr, *id, ObjectKind::Commit));
+        let mut content = Vec::new();
+        while let Some((nr, id, kind)) = self.waiting.pop_front() {
+            if !self.checked.insert(nr) {
+                continue;
+            }
+            if kind == ObjectKind::Commit {
+                let info = commits.info(&id)?;
+                if !self.link(&info.tree, ObjectKind::Tree)? {
+                    return Ok(Some("tree"));
+                }
+                for parent in &info.parents {
+                    if !self.link(parent, ObjectKind::Commit)? {
+                        return Ok(Some("parent"));
+                    }
+                }
+            } else {
+                store.read(&id, &mut content)?;
+                for entry in tree::Entries::new(&content, id.kind()) {
+                    let entry = entry.map_err(|source| WalkError::Malformed { id, source })?;
+                    // A commit of another repository is no link.
+                    let Some(kind) = entry.mode.object_kind().filter(|kind| *kind != ObjectKind::Commit) else {
+                        continue;
+                    };
+                    if !self.link(&entry.id, kind)? {
+                        return Ok(Some("tree entry"));
+                    }
+                }
+            }
+            if *self.left == 0 {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the bitmap holds the object.
+    fn link(&mut self, id: &ObjectId, kind: ObjectKind) -> Result<bool, AnswerError> {
+        *self.left = self.left.saturating_sub(1);
+        let Some(nr) = self.numbering.packed_number_of(id)? else { return Ok(false) };
+        let word = self.words.get((nr.get() / 64) as usize).copied().unwrap_or(0);
+        if kind != ObjectKind::Blob && !self.checked.contains(nr) {
+            self.waiting.push_back((nr, *id, kind));
+        }
+        Ok(word >> (nr.get() % 64) & 1 == 1)
     }
 }
 

@@ -99,8 +99,8 @@ pub enum ParseErrorKind {
         /// How many.
         len: u64,
     },
-    /// A commit's bitmap lacks the commit, its tree or a parent.
-    #[error("bitmap of the commit at index position {pos} lacks its {what}")]
+    /// A commit's bitmap lacks the commit itself or something that it reaches.
+    #[error("bitmap of the commit at index position {pos} is not closed: it lacks a {what}")]
     NotClosed {
         /// The commit, by its rank in the pack index.
         pos: u32,

@@ -126,6 +126,25 @@ fn sets_that_are_not_closed() {
     }
 }
 
+/// In a repository this small, all links are followed: no object can be left out unseen.
+#[test]
+fn sets_that_lack_any_one_object() {
+    for hash in Hash::ALL {
+        let made = Made::new(hash);
+        let entry = made.entry("main");
+        let pos = made.parts.entries[entry].pos;
+        let reached = made.repo.rev_list_objects(&["main"]);
+        assert!(reached.len() > 20);
+        for lack in reached {
+            let bit = made.bit(&lack);
+            let kind = made.asked("main", |p| {
+                p.entries[entry].bitmap = without(&p.entries[entry].bitmap, bit);
+            });
+            assert!(matches!(kind, ParseErrorKind::NotClosed { pos: at, .. } if at == pos), "{lack}: {kind}");
+        }
+    }
+}
+
 #[test]
 fn entries_of_no_commit_or_twice() {
     let made = Made::new(Hash::Sha1);
