@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use hashfile::HashFile;
 use hashfile::publish::{DirSync, IfExists, TempFile};
-use object::ObjectId;
 use odb::{Observer, Pack};
 use pack_format::{IdxPos, PackOffset};
 
 use crate::error::PackError;
+use crate::layout::NewEntry;
 use crate::options::WriteOptions;
 use crate::select::Selection;
 use crate::stream::{Output, copy_pack, write_error};
@@ -107,14 +107,6 @@ pub fn write_to_disk(
     publish(idx, "idx")?;
     dirs.finish().map_err(|e| file_error(dir, e))?;
     Ok(outcome)
-}
-
-/// A row of the new index, and the entry's rank in the pack.
-pub(crate) struct NewEntry {
-    pub(crate) id: ObjectId,
-    pub(crate) crc: u32,
-    pub(crate) output: u64,
-    pub(crate) rank: u32,
 }
 
 fn entries_of(pack: &Pack) -> Result<Vec<NewEntry>, PackError> {

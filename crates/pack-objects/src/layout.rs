@@ -1,5 +1,6 @@
 //! Where the objects of a new pack have been put.
 
+use object::ObjectId;
 use pack_format::{PackOffset, PackPos};
 use revwalk::Place;
 
@@ -81,6 +82,14 @@ impl PackLayout {
             .iter()
             .flat_map(|s| (s.start..s.end).map(move |pos| (PackPos::new(pos), s.rank + (pos - s.start))))
     }
+}
+
+/// A row of the new index, and the entry's rank in the pack.
+pub(crate) struct NewEntry {
+    pub(crate) id: ObjectId,
+    pub(crate) crc: u32,
+    pub(crate) output: u64,
+    pub(crate) rank: u32,
 }
 
 /// An object written from outside the source packs.

@@ -12,9 +12,8 @@ use pack_format::zlib::{Deflate, Inflate};
 use pack_format::{IdxPos, PackOffset, PackPos};
 use revwalk::{Numbering, ObjectNr, ObjectSet};
 
-use crate::disk::NewEntry;
 use crate::error::PackError;
-use crate::layout::{Layout, OutsideEntry};
+use crate::layout::{Layout, NewEntry, OutsideEntry};
 use crate::options::{VerifyReuse, WriteOptions};
 use crate::select::Selection;
 
@@ -646,12 +645,19 @@ fn has_no_offset_deltas(pack: &Pack) -> Result<bool, PackError> {
 
 /// Whether every entry of `pack` has the CRC-32 that its index gives.
 fn is_intact(pack: &Pack, observer: &dyn Observer) -> Result<bool, PackError> {
+    let order = pack.order()?;
+    let mut done = 0;
     for pos in (0..pack.count()).map(PackPos::new) {
         if !pack.crc_matches(pos)? {
             return Ok(false);
         }
-        if observer.cancelled() {
-            return Err(PackError::Cancelled);
+        let end = order.end(pos).get();
+        if end - done >= WINDOW {
+            pack.forget(done..end);
+            done = end;
+            if observer.cancelled() {
+                return Err(PackError::Cancelled);
+            }
         }
     }
     Ok(true)
