@@ -36,12 +36,12 @@ pub struct Request<'a> {
     pub filter: Option<&'a Filter>,
     /// Told about the walk; may stop it. Default: silent.
     pub observer: &'a dyn Observer,
-    /// Bytes of decoded trees that the walk may keep. Default: 64 MiB.
+    /// Bytes of decoded trees that the walk may keep. Default: 16 MiB.
     pub cache_bytes: usize,
     /// Threads that the walk may use. Default: 1.
     pub threads: usize,
     /// How many links (a commit's tree and parents, a tree's entries) are followed to see that the bitmaps used are closed
-    /// under reachability, from their commits down. Default: 4096, all of a small repository and well under a
+    /// under reachability, from their commits down. Default: 1024, all of a small repository and a fraction of a
     /// millisecond; `u64::MAX` follows all, which costs as much as a walk.
     pub checked_links: u64,
 }
@@ -50,7 +50,7 @@ impl<'a> Request<'a> {
     /// Asks for `wants`, all of it.
     pub fn new(wants: &'a [ObjectId]) -> Self {
         let cache_bytes = WalkOptions::default().cache_bytes;
-        Request { wants, haves: &[], filter: None, observer: &Quiet, cache_bytes, threads: 1, checked_links: 4096 }
+        Request { wants, haves: &[], filter: None, observer: &Quiet, cache_bytes, threads: 1, checked_links: 1024 }
     }
 
     /// Sets [`haves`](Request#structfield.haves).

@@ -57,4 +57,4 @@ mod read;
 pub use answer::{Answer, AnswerStats, Request, answer, to_roaring};
 pub use error::{AnswerError, OpenError, ParseError, ParseErrorKind};
 pub use ext::name_hash;
-pub use read::{BitmapFile, Found, OpenOptions, Scratch, find, open, path_for};
+pub use read::{BitmapFile, Found, OpenOptions, Scratch, find, open, path_for, verify};

@@ -317,11 +317,19 @@ pub fn open(pack: &Pack, options: &OpenOptions) -> Result<Option<BitmapFile<Byte
     let parsed = BitmapFile::parse(bytes, pack.hash_kind(), pack.count(), &checksum);
     let file = parsed.map_err(|source| OpenError::Parse { path: path.clone(), source })?;
     if options.verify {
-        let parse = |source| OpenError::Parse { path: path.clone(), source };
-        file.verify_checksum().map_err(parse)?;
-        no_object_twice(pack).map_err(parse)?;
+        verify(pack, &file)?;
     }
     Ok(Some(file))
+}
+
+/// What [`OpenOptions::verify`] asks for, apart: for callers that let the file answer meanwhile, and drop the answer if it
+/// turns out to be damaged.
+///
+/// # Errors
+/// [`OpenError::Parse`].
+pub fn verify<D: AsRef<[u8]>>(pack: &Pack, file: &BitmapFile<D>) -> Result<(), OpenError> {
+    let verified = file.verify_checksum().and_then(|()| no_object_twice(pack));
+    verified.map_err(|source| OpenError::Parse { path: pack.path().with_extension("bitmap"), source })
 }
 
 /// An object at two offsets has two bits, and nobody could say which of them a set means.

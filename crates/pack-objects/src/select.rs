@@ -1,7 +1,9 @@
 //! Which objects a request asks for.
 
 use std::collections::HashSet;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 use object::{ObjectId, ObjectKind};
 use odb::{Observer, Pack, Store};
@@ -348,7 +350,8 @@ fn by_bitmap(
     observer: &dyn Observer,
     warnings: &mut Vec<String>,
 ) -> Result<Option<Selection>, SelectError> {
-    let opening = pack_bitmap::OpenOptions::default().byte_source(store.options().byte_source);
+    let aside = options.threads > 1;
+    let opening = pack_bitmap::OpenOptions::default().byte_source(store.options().byte_source).verify(!aside);
     let found = pack_bitmap::find(store, &opening)?;
     warnings.extend(found.problems.iter().map(|problem| with_sources(problem)));
     let Some((pack, file)) = found.bitmap else { return Ok(None) };
@@ -359,7 +362,18 @@ fn by_bitmap(
         .observer(observer)
         .cache_bytes(options.cache_bytes)
         .threads(options.threads);
-    match pack_bitmap::answer(&numbering, &file, commits, &ask) {
+    // With a thread to spare, the file is verified while it answers.
+    let (answer, verified) = std::thread::scope(|scope| {
+        let verifying = aside.then(|| scope.spawn(|| pack_bitmap::verify(&pack, &file)));
+        let answer = pack_bitmap::answer(&numbering, &file, commits, &ask);
+        let join = |thread: ScopedJoinHandle<'_, _>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        (answer, verifying.map_or(Ok(()), join))
+    });
+    if let Err(error) = verified {
+        warnings.push(with_sources(&error));
+        return Ok(None);
+    }
+    match answer {
         Ok(answer) => Ok(Some(Selection {
             numbering,
             objects: answer.objects,

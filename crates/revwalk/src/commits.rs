@@ -1,10 +1,17 @@
 //! Facts about single commits, from the commit-graph where it may be used, else from the commits themselves.
 
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::BuildHasherDefault;
+use std::sync::{Mutex, PoisonError};
+
 use object::{ObjectId, ObjectKind, commit};
 use odb::Store;
 
+use crate::ahead::ReadAhead;
 use crate::commit_graph::{CommitGraph, GraphPos};
 use crate::error::WalkError;
+use crate::numbering::IdHasher;
 use crate::shallow::Shallow;
 
 /// What a walk wants to know about a commit.
@@ -23,20 +30,38 @@ pub struct CommitInfo {
 
 /// A store seen as history: where facts about commits come from.
 ///
-/// Cheap to make; `Send + Sync`, no state of its own.
-#[derive(Debug)]
+/// Cheap to make; `Send + Sync`, no state of its own but what [`read_ahead`](Self::read_ahead) keeps.
 pub struct Commits {
     store: Store,
     graph: Option<CommitGraph>,
     shallow: Shallow,
+    ahead: Option<Mutex<Ahead>>,
 }
+
+/// Commits that were read ahead of being asked for.
+struct Ahead {
+    reader: ReadAhead,
+    infos: HashMap<ObjectId, CommitInfo, BuildHasherDefault<IdHasher>>,
+}
+
+/// Commits kept at most: about 15 MiB. Then all are forgotten, as a walk rarely comes back.
+const MOST_AHEAD: usize = 1 << 16;
 
 impl Commits {
     /// The history in `store`. The graph is left aside when `shallow` alters history, as in git; callers that
     /// use replace refs pass none.
     pub fn new(store: &Store, graph: Option<CommitGraph>, shallow: Shallow) -> Commits {
         let graph = graph.filter(|graph| !shallow.alters() && graph.hash_kind() == store.hash_kind());
-        Commits { store: store.clone(), graph, shallow }
+        Commits { store: store.clone(), graph, shallow, ahead: None }
+    }
+
+    /// Lets [`info`](Self::info) read commits that lie behind one another in a pack ahead, on up to `threads` threads, once
+    /// it was asked for many that no graph knows. Its answers stay the same.
+    #[must_use]
+    pub fn read_ahead(mut self, threads: usize) -> Commits {
+        self.ahead = (threads > 1 && !self.shallow.alters())
+            .then(|| Mutex::new(Ahead { reader: ReadAhead::new(&self.store, threads), infos: HashMap::default() }));
+        self
     }
 
     /// The store behind it.
@@ -74,12 +99,41 @@ impl Commits {
                 });
             }
         }
+        if let Some(info) = self.info_from_ahead(id) {
+            return Ok(info);
+        }
         let mut parents = Vec::new();
         let read = self.read(id, &mut Vec::new(), &mut parents)?;
         match read {
             Read::Commit { tree, time } => Ok(CommitInfo { tree, parents, time, generation: None }),
             Read::Other(kind) => Err(WalkError::NotACommit { id: *id, kind }),
         }
+    }
+
+    fn info_from_ahead(&self, id: &ObjectId) -> Option<CommitInfo> {
+        let mut ahead = self.ahead.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ahead { reader, infos } = &mut *ahead;
+        if let Some(info) = infos.get(id) {
+            return Some(info.clone());
+        }
+        let batch = reader.next(&self.store, id);
+        if batch.is_empty() {
+            return None;
+        }
+        if infos.len() > MOST_AHEAD {
+            infos.clear();
+        }
+        let before = infos.len();
+        for found in batch {
+            let mut parents = found.parents.into_iter();
+            for commit in found.commits {
+                let parents = parents.by_ref().take(commit.parents).collect();
+                let info = CommitInfo { tree: commit.tree, parents, time: commit.time, generation: None };
+                infos.insert(commit.id, info);
+            }
+        }
+        reader.learned(infos.len() - before);
+        infos.get(id).cloned()
     }
 
     /// Reads an object that should be a commit: its own links, except that shallow commits and grafts get
@@ -105,6 +159,19 @@ impl Commits {
             parents.extend_from_slice(given);
         }
         Ok(Read::Commit { tree, time })
+    }
+}
+
+impl fmt::Debug for Commits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Commits { store, graph, shallow, ahead } = self;
+        let ahead = ahead.is_some();
+        f.debug_struct("Commits")
+            .field("store", store)
+            .field("graph", graph)
+            .field("shallow", shallow)
+            .field("ahead", &ahead)
+            .finish()
     }
 }
 

@@ -117,6 +117,7 @@ fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(),
         }
         Input::Revisions(tips) => {
             let commits = Commits::new(store, repository.commit_graph(store)?, request.shallow.clone());
+            let commits = commits.read_ahead(threads);
             let asked = pack_objects::Request {
                 wants: &tips.wants,
                 haves: &tips.haves,
