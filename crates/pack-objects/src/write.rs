@@ -114,6 +114,8 @@ pub(crate) struct Packer<'a> {
     header: Vec<u8>,
     content: Vec<u8>,
     deflated: Vec<u8>,
+    /// The CRC-32s that the index gives for the entries of a window; none in its version 1.
+    crcs: Vec<u32>,
     /// The same store, checking what it reads; opened when damage is met.
     checking: Option<odb::Store>,
     /// Entries whose chains of bases are known to end.
@@ -155,6 +157,7 @@ impl<'a> Packer<'a> {
             header: Vec::new(),
             content: Vec::new(),
             deflated: Vec::new(),
+            crcs: Vec::new(),
             checking: None,
             ending: HashSet::new(),
         }
@@ -281,14 +284,20 @@ impl<'a> Packer<'a> {
             VerifyReuse::Entries => !run,
             VerifyReuse::Runs | VerifyReuse::All => true,
         };
+        // Fetched together, since one by one each would wait for the memory that the index lies in.
+        self.crcs.clear();
+        if checked && pack.idx().version() > 1 {
+            let crc_of = |pos| pack.idx().crc32(order.idx_pos(PackPos::new(pos)));
+            self.crcs.extend(positions.clone().filter_map(crc_of));
+        }
         // Bytes of the window that are decided and not written: all kept as they lie.
         let mut pending = from..from;
-        for pos in positions {
+        for (rank_in_window, pos) in positions.enumerate() {
             let pos = PackPos::new(pos);
             let (at, end) = (order.offset(pos), order.end(pos));
             let entry = window.held(at, end);
             let output = out.total() + (pending.end - pending.start);
-            let sound = !checked || self.is_sound(pack, order, pos, entry)?;
+            let sound = !checked || self.is_sound(pack, (at, end), entry, self.crcs.get(rank_in_window).copied())?;
             let fate = match Header::parse(entry, self.hash) {
                 Ok((header, header_len)) if sound => {
                     Some((self.fate(index, pack, order, pos, &header, output)?, header, header_len))
@@ -330,10 +339,15 @@ impl<'a> Packer<'a> {
 
     /// Whether the entry has the CRC-32 that the index gives. Version 1 of the index has none:
     /// then the entry must inflate to its size.
-    fn is_sound(&mut self, pack: &Pack, order: &PackOrder, pos: PackPos, held: &[u8]) -> Result<bool, PackError> {
-        let (at, end) = (order.offset(pos), order.end(pos));
+    fn is_sound(
+        &mut self,
+        pack: &Pack,
+        (at, end): (PackOffset, PackOffset),
+        held: &[u8],
+        expected: Option<u32>,
+    ) -> Result<bool, PackError> {
         let whole = held.len() as u64 == end.get() - at.get();
-        match pack.idx().crc32(order.idx_pos(pos)) {
+        match expected {
             Some(expected) if whole => Ok(crc32fast::hash(held) == expected),
             Some(expected) => {
                 let mut crc = crc32fast::Hasher::new();
