@@ -245,13 +245,8 @@ impl Selection {
             if !exclude.covers(&pack) {
                 continue;
             }
-            // An object is left out if any excluded pack has it, also where another copy would
-            // have been taken.
-            for nr in self.numbering.pack_range(index) {
-                self.objects.remove(ObjectNr::new(nr));
-            }
-            for pos in 0..pack.count() {
-                let id = pack.idx().id(pack_format::IdxPos::new(pos));
+            // An object is left out if any excluded pack has it, also where another copy has its number.
+            for id in pack.idx().ids() {
                 if let Some(nr) = self.numbering.packed_number_of(&id)? {
                     self.objects.remove(nr);
                 }
