@@ -31,9 +31,9 @@ pub fn locate(bytes: &[u8], kind: HashKind) -> Option<usize> {
         return None;
     }
     let mut computed = Checksum::new(kind);
-    for framed in Extensions::new(bytes, end, at) {
-        let framed = framed.ok()?;
-        computed.update(&header(framed.signature, framed.data.len() as u32));
+    for item in Extensions::new(bytes, end, at) {
+        let item = item.ok()?;
+        computed.update(&header(item.signature, item.data.len() as u32));
     }
     (computed.finish().as_bytes() == hash).then_some(end)
 }

@@ -13,54 +13,44 @@ use std::borrow::Cow;
 
 use ewah::{Ewah, EwahBuf};
 
-use super::Cursor;
+use super::{Cursor, push_decimal};
 use crate::error::{ExtError, ExtErrorKind};
 
-/// A parsed `FSMN`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fsmonitor<'a> {
-    /// What the monitor is to be asked with. Version 1's number as decimal text, as git hands it on.
-    pub token: Cow<'a, [u8]>,
-    /// Entries that may have changed.
-    pub dirty: Ewah<'a>,
+/// Reads the data for an index of `entries` entries; of a split index, all of them. Gives the token that the monitor is to be
+/// asked with, version 1's number as decimal text, as git hands it on; and the entries that may have changed.
+pub fn parse(data: &[u8], entries: usize) -> Result<(Cow<'_, [u8]>, Ewah<'_>), ExtError> {
+    let mut at = Cursor::new(data);
+    let token = match at.be32("version")? {
+        1 => {
+            let [high, low] = [at.be32("time")?, at.be32("time")?];
+            let mut text = Vec::new();
+            push_decimal(u64::from(high) << 32 | u64::from(low), &mut text);
+            Cow::Owned(text)
+        }
+        2 => Cow::Borrowed(at.until(0, "token")?),
+        found => return Err(ExtError::new(0, ExtErrorKind::Unsupported { what: "version", found })),
+    };
+    let size = at.be32("size of the bitmap")?;
+    let start = at.at();
+    let dirty = at.bitmap(entries)?;
+    if (at.at() - start) as u64 != u64::from(size) {
+        return Err(ExtError::new(start - 4, ExtErrorKind::Malformed { what: "size of the bitmap" }));
+    }
+    at.end("end of the bitmap")?;
+    Ok((token, dirty))
 }
 
-impl<'a> Fsmonitor<'a> {
-    /// Reads the data for an index of `entries` entries; of a split index, all of them.
-    pub fn parse(data: &'a [u8], entries: usize) -> Result<Self, ExtError> {
-        let mut at = Cursor::new(data);
-        let token = match at.be32("version")? {
-            1 => {
-                let [high, low] = [at.be32("time")?, at.be32("time")?];
-                let mut text = Vec::new();
-                super::push_decimal(u64::from(high) << 32 | u64::from(low), &mut text);
-                Cow::Owned(text)
-            }
-            2 => Cow::Borrowed(at.until(0, "token")?),
-            found => return Err(ExtError::new(0, ExtErrorKind::Unsupported { what: "version", found })),
-        };
-        let size = at.be32("size of the bitmap")?;
-        let start = at.at();
-        let dirty = at.bitmap(entries)?;
-        if (at.at() - start) as u64 != u64::from(size) {
-            return Err(ExtError::new(start, ExtErrorKind::Malformed { what: "size of the bitmap" }));
-        }
-        at.end("end of the bitmap")?;
-        Ok(Fsmonitor { token, dirty })
+/// Appends the data, version 2. The token must be without NUL. `dirty` must ascend: a number that does not is left out.
+pub fn append(token: &[u8], dirty: impl IntoIterator<Item = u32>, out: &mut Vec<u8>) {
+    let mut bitmap = EwahBuf::builder();
+    for bit in dirty {
+        let set = bitmap.set(bit);
+        debug_assert!(set.is_ok(), "entry numbers ascend");
     }
-
-    /// Appends the data, version 2. The token must be without NUL. `dirty` must ascend: a number that does not is left out.
-    pub fn append(token: &[u8], dirty: impl IntoIterator<Item = u32>, out: &mut Vec<u8>) {
-        let mut bitmap = EwahBuf::builder();
-        for bit in dirty {
-            let set = bitmap.set(bit);
-            debug_assert!(set.is_ok(), "entry numbers ascend");
-        }
-        let bitmap = bitmap.finish();
-        out.extend_from_slice(&2u32.to_be_bytes());
-        out.extend_from_slice(token);
-        out.push(0);
-        out.extend_from_slice(&(bitmap.as_ewah().encoded_len() as u32).to_be_bytes());
-        bitmap.append_to(out);
-    }
+    let bitmap = bitmap.finish();
+    out.extend_from_slice(&2u32.to_be_bytes());
+    out.extend_from_slice(token);
+    out.push(0);
+    out.extend_from_slice(&(bitmap.as_ewah().encoded_len() as u32).to_be_bytes());
+    bitmap.append_to(out);
 }

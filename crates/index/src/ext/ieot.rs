@@ -31,7 +31,7 @@ pub struct Block {
 
 /// The blocks, if the table is sound for `count` entries in the bytes `entries` of the file: the first block begins where
 /// the entries do, each has room for as many as it claims, and together they are `count`. `None` if it is not.
-pub fn parse(data: &[u8], entries: Range<usize>, count: u32) -> Option<Vec<Block>> {
+pub fn parse(data: &[u8], entries: Range<usize>, count: usize) -> Option<Vec<Block>> {
     let (version, table) = data.split_first_chunk()?;
     let (words, rest) = table.as_chunks::<4>();
     let (pairs, odd) = words.as_chunks::<2>();
@@ -55,7 +55,7 @@ pub fn parse(data: &[u8], entries: Range<usize>, count: u32) -> Option<Vec<Block
         }
         sum += u64::from(block.entries);
     }
-    (sum == u64::from(count)).then_some(blocks)
+    (sum == count as u64).then_some(blocks)
 }
 
 /// Appends the data of the extension. Offsets beyond 32 bits cannot be said: then nothing is appended, and `false` returned.

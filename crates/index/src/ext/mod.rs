@@ -11,21 +11,21 @@
 //! first byte.
 
 pub mod eoie;
+pub mod fsmn;
 pub mod ieot;
 
-pub(crate) mod fsmn;
 pub(crate) mod link;
 pub(crate) mod reuc;
 pub(crate) mod tree;
 pub(crate) mod untr;
 
-pub use fsmn::Fsmonitor;
 pub use link::Link;
 pub use reuc::{ResolveUndo, Stages};
 pub use tree::{CacheTree, CacheTreeBuilder, Node, NodeId};
 pub use untr::{Directory, Untracked};
 
 use crate::error::{ExtError, ExtErrorKind};
+use crate::path_v4;
 
 /// Cache tree: tree objects that stretches of the entries are known to make.
 pub const TREE: [u8; 4] = *b"TREE";
@@ -63,7 +63,7 @@ pub fn header(signature: [u8; 4], size: u32) -> [u8; HEADER_LEN] {
 
 /// One extension as it lies in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Framed<'a> {
+pub struct Item<'a> {
     /// Its four letters.
     pub signature: [u8; 4],
     /// Byte offset of its data in the file.
@@ -95,7 +95,7 @@ impl<'a> Extensions<'a> {
 }
 
 impl<'a> Iterator for Extensions<'a> {
-    type Item = Result<Framed<'a>, CutShort>;
+    type Item = Result<Item<'a>, CutShort>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.bytes.get(self.at..).filter(|rest| !rest.is_empty())?;
@@ -110,7 +110,7 @@ impl<'a> Iterator for Extensions<'a> {
         };
         let at = self.at + HEADER_LEN;
         self.at = at + data.len();
-        Some(Ok(Framed { signature, at, data }))
+        Some(Ok(Item { signature, at, data }))
     }
 }
 
@@ -160,23 +160,17 @@ impl<'a> Cursor<'a> {
         Ok(u32::from_be_bytes(*four))
     }
 
-    /// A number in the encoding of the untracked cache: most significant group first, one added by each continuation
-    /// (gitformat-pack, "offset encoding").
+    /// A number in the encoding that version 4 paths have.
     #[inline]
     pub(crate) fn varint(&mut self, what: &'static str) -> Result<u64, ExtError> {
-        let mut value = 0u64;
-        for (len, &byte) in self.rest().iter().enumerate() {
-            value |= u64::from(byte & 0x7f);
-            if byte & 0x80 == 0 {
-                self.at += len + 1;
-                return Ok(value);
-            }
-            match value.checked_add(1).filter(|value| value >> 57 == 0) {
-                Some(next) => value = next << 7,
-                None => return Err(ExtError::new(self.at, ExtErrorKind::Malformed { what })),
-            }
-        }
-        Err(self.truncated(what))
+        let Some((value, len)) = path_v4::decode(self.rest()) else {
+            return Err(match self.rest().get(path_v4::MAX_LEN) {
+                Some(_) => ExtError::new(self.at, ExtErrorKind::Malformed { what }),
+                None => self.truncated(what),
+            });
+        };
+        self.at += len;
+        Ok(value)
     }
 
     /// A bitmap over `bits` things.
@@ -199,21 +193,6 @@ impl<'a> Cursor<'a> {
     fn truncated(&self, what: &'static str) -> ExtError {
         ExtError::new(self.data.len(), ExtErrorKind::Truncated { what })
     }
-}
-
-/// The inverse of [`Cursor::varint`].
-pub(crate) fn push_varint(mut value: u64, out: &mut Vec<u8>) {
-    let mut groups = [0u8; 10];
-    let mut used = 0;
-    for (place, group) in groups.iter_mut().rev().enumerate() {
-        *group = (value & 0x7f) as u8 | if place == 0 { 0 } else { 0x80 };
-        used = place + 1;
-        if value <= 0x7f {
-            break;
-        }
-        value = (value >> 7) - 1;
-    }
-    out.extend(groups.iter().skip(groups.len() - used));
 }
 
 /// Appends a number's decimal digits.

@@ -84,7 +84,7 @@ impl ResolveUndo {
     }
 
     /// Records one side of a conflict. Stage 0 and mode 0 are none, and not recorded.
-    pub fn insert_stage(&mut self, path: &[u8], stage: Stage, mode: Mode, id: ObjectId) {
+    pub fn record(&mut self, path: &[u8], stage: Stage, mode: Mode, id: ObjectId) {
         let Some(at) = (stage as usize).checked_sub(1).filter(|_| mode.0 != 0) else { return };
         let stages = match self.paths.get_mut(path) {
             Some(stages) => stages,

@@ -20,8 +20,9 @@
 use ewah::EwahBuf;
 use object::{HashKind, ObjectId};
 
-use super::{Cursor, push_varint};
+use super::Cursor;
 use crate::error::{ExtError, ExtErrorKind};
+use crate::path_v4;
 use crate::stat::Stat;
 
 /// The untracked cache of an index. Names, stat data and ids stay where they were read.
@@ -204,7 +205,7 @@ impl<'a> Untracked<'a> {
 
     /// Appends the data: of a cache that git wrote, read and not changed, the same bytes.
     pub fn append_to(&self, out: &mut Vec<u8>) {
-        push_varint(self.ident.len() as u64, out);
+        path_v4::encode(self.ident.len() as u64, out);
         out.extend_from_slice(self.ident);
         out.extend_from_slice(&self.info_exclude.0.to_bytes());
         out.extend_from_slice(&self.excludes_file.0.to_bytes());
@@ -213,13 +214,13 @@ impl<'a> Untracked<'a> {
         out.extend_from_slice(self.excludes_file.1.as_bytes());
         out.extend_from_slice(self.exclude_per_dir);
         out.push(0);
-        push_varint(self.dirs.len() as u64, out);
+        path_v4::encode(self.dirs.len() as u64, out);
         if self.dirs.is_empty() {
             return;
         }
         for dir in &self.dirs {
-            push_varint(dir.name_count.into(), out);
-            push_varint(dir.child_len.into(), out);
+            path_v4::encode(dir.name_count.into(), out);
+            path_v4::encode(dir.child_len.into(), out);
             out.extend_from_slice(dir.name);
             out.push(0);
             out.extend_from_slice(dir.names);
