@@ -54,3 +54,24 @@ pub fn append(token: &[u8], dirty: impl IntoIterator<Item = u32>, out: &mut Vec<
     out.extend_from_slice(&(bitmap.as_ewah().encoded_len() as u32).to_be_bytes());
     bitmap.append_to(out);
 }
+
+/// Both of the above under one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fsmonitor<'a> {
+    /// What the monitor is to be asked with.
+    pub token: Cow<'a, [u8]>,
+    /// Entries that may have changed.
+    pub dirty: Ewah<'a>,
+}
+
+impl<'a> Fsmonitor<'a> {
+    /// [`parse`].
+    pub fn parse(data: &'a [u8], entries: usize) -> Result<Self, ExtError> {
+        parse(data, entries).map(|(token, dirty)| Fsmonitor { token, dirty })
+    }
+
+    /// [`append`].
+    pub fn append(token: &[u8], dirty: impl IntoIterator<Item = u32>, out: &mut Vec<u8>) {
+        append(token, dirty, out);
+    }
+}

@@ -19,6 +19,7 @@ pub(crate) mod reuc;
 pub(crate) mod tree;
 pub(crate) mod untr;
 
+pub use fsmn::Fsmonitor;
 pub use link::Link;
 pub use reuc::{ResolveUndo, Stages};
 pub use tree::{CacheTree, CacheTreeBuilder, Node, NodeId};
