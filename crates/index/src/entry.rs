@@ -16,6 +16,7 @@
 //! million of them allocates nothing but the list; those that were edited or came from a version 4 file are in the arena.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use bumpalo::Bump;
 use object::{HashKind, ObjectId};
@@ -336,6 +337,24 @@ impl<'a> Slot<'a> {
         record.extend_from_slice(entry.path);
         record.push(INLINE);
         Slot(arena.alloc_slice_copy(&record))
+    }
+
+    /// The file this entry lies in, and its bytes there with the padding, if they are exactly what a writer of version 2 or
+    /// 3 would write.
+    #[inline]
+    pub(crate) fn verbatim(self, files: Files<'a>, kind: HashKind) -> Option<(&'a [u8], Range<usize>)> {
+        let inside = |file: &'a [u8]| {
+            // Addresses are compared, never followed: the range is taken from the file's own slice.
+            let start = self.0.as_ptr().addr().checked_sub(file.as_ptr().addr())?;
+            (start < file.len()).then_some((file, start))
+        };
+        let (file, start) = inside(files.own).or_else(|| inside(files.shared))?;
+        let end = start.checked_add((self.0.len() + 7) & !7)?;
+        let (record, padding) = file.get(start..end)?.split_at_checked(self.0.len())?;
+        let base = head_len(kind);
+        let plain = be16(record, base - 2) & EXTENDED == 0 || be16(record, base) != 0;
+        let zero = padding.iter().all(|&byte| byte == 0);
+        (record.last() == Some(&INLINE) && plain && zero).then_some((file, start..end))
     }
 
     /// Whether both are the very same bytes in memory.

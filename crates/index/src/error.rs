@@ -212,6 +212,14 @@ pub enum EditError {
         /// The path that is there.
         other: Vec<u8>,
     },
+    /// The path lies in a directory that stands as one entry: the index has to be expanded first.
+    #[error("'{}' is inside of the sparse directory '{}'", String::from_utf8_lossy(path), String::from_utf8_lossy(dir))]
+    InSparseDir {
+        /// The path.
+        path: Vec<u8>,
+        /// The directory's entry.
+        dir: Vec<u8>,
+    },
     /// The id is of the other hash function.
     #[error("'{}' has an id of the wrong kind", String::from_utf8_lossy(path))]
     HashKind {

@@ -5,6 +5,7 @@
 
 mod index;
 
+mod batch;
 mod edit;
 mod read;
 mod write;
@@ -12,15 +13,20 @@ mod write;
 pub mod ext;
 pub mod path;
 
+pub mod source;
+
 mod entry;
 mod header;
 mod observer;
-mod source;
+mod path_v4;
+mod split;
 mod stat;
 
 mod error;
 
+pub use batch::{Applied, Batch};
 pub use bumpalo::Bump;
+pub use edit::{AddOptions, Added};
 pub use entry::{Entry, Flags, Mode, NewEntry, Stage};
 pub use error::{EditError, ExtError, ExtErrorKind, ReadError, ReadErrorKind, WriteError};
 pub use header::{Header, Version};
@@ -28,3 +34,4 @@ pub use index::{Extension, Index, Iter};
 pub use observer::{Observer, Quiet};
 pub use read::ReadOptions;
 pub use stat::{Stat, Time};
+pub use write::{DEFAULT_BLOCK, WriteOptions, Written};

@@ -79,7 +79,10 @@ impl Stat {
     /// From what the system said, cut as the index keeps it. What it does not tell is zero.
     #[cfg(not(unix))]
     pub fn from_metadata(meta: &std::fs::Metadata) -> Self {
-        let time = |time: std::io::Result<std::time::SystemTime>| match time.ok().map(|time| time.duration_since(std::time::UNIX_EPOCH)) {
+        let time = |time: std::io::Result<std::time::SystemTime>| match time
+            .ok()
+            .map(|time| time.duration_since(std::time::UNIX_EPOCH))
+        {
             Some(Ok(after)) => Time::new(after.as_secs() as i64, i64::from(after.subsec_nanos())),
             _ => Time::default(),
         };

@@ -1,0 +1,269 @@
+//! The index in memory: entries in order, and what the extensions say about them.
+
+use std::ops::Range;
+
+use bumpalo::Bump;
+use object::{HashKind, ObjectId};
+
+use crate::entry::{Entry, Files, Slot, Stage};
+use crate::ext::{CacheTree, ResolveUndo, Untracked};
+use crate::header::Version;
+use crate::split::Split;
+use crate::stat::Time;
+
+/// An index: what [`read`](Index::read) found or [`new`](Index::new) begins with, as edits have changed it since.
+///
+/// `'a` is the life of the arena, and of the bytes that were read: entries of a version 2 or 3 file stay where they lie in
+/// those, all others are in the arena. 16 bytes an entry come on top; nothing else grows with their number.
+///
+/// Positions count from 0 in the index's order (path as bytes, then stage) and shift with edits.
+pub struct Index<'a> {
+    pub(crate) arena: &'a Bump,
+    pub(crate) files: Files<'a>,
+    pub(crate) kind: HashKind,
+    pub(crate) version: Version,
+    pub(crate) slots: Vec<Slot<'a>>,
+    /// What is known of each entry in memory only, as `MARK_` bits; empty: nothing of any.
+    pub(crate) marks: Vec<u8>,
+    pub(crate) split: Option<Split<'a>>,
+    pub(crate) sparse: bool,
+    pub(crate) tree: Option<CacheTree<'a>>,
+    pub(crate) resolve_undo: ResolveUndo,
+    pub(crate) untracked: Option<Untracked<'a>>,
+    pub(crate) fsmonitor: Option<Vec<u8>>,
+    pub(crate) unknown: Vec<Extension<'a>>,
+    pub(crate) timestamp: Time,
+    pub(crate) checksum: Option<ObjectId>,
+    pub(crate) changed: bool,
+}
+
+/// The file system monitor has not seen it change.
+pub(crate) const MARK_FSMONITOR: u8 = 1;
+/// It was compared with its file since the index was read.
+pub(crate) const MARK_UP_TO_DATE: u8 = 2;
+
+/// An optional extension that this crate does not know. It is kept and written back as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extension<'a> {
+    /// Its four letters, the first of which is upper case.
+    pub signature: [u8; 4],
+    /// Its data.
+    pub data: &'a [u8],
+}
+
+impl<'a> Index<'a> {
+    /// An index without entries, as if no file were there. It is written as version 2 or 3 unless
+    /// [`set_version`](Index::set_version) asks for another.
+    pub fn new(arena: &'a Bump, kind: HashKind) -> Self {
+        Index {
+            arena,
+            files: Files::default(),
+            kind,
+            version: Version::V2,
+            slots: Vec::new(),
+            marks: Vec::new(),
+            split: None,
+            sparse: false,
+            tree: None,
+            resolve_undo: ResolveUndo::default(),
+            untracked: None,
+            fsmonitor: None,
+            unknown: Vec::new(),
+            timestamp: Time::default(),
+            checksum: None,
+            changed: false,
+        }
+    }
+
+    /// The hash function of the ids.
+    pub fn kind(&self) -> HashKind {
+        self.kind
+    }
+
+    /// The version it was read from, or will be written as: 2 and 3 both mean "the lowest that fits".
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The arena it was made with.
+    pub fn arena(&self) -> &'a Bump {
+        self.arena
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The entry at a position.
+    #[inline]
+    pub fn get(&self, at: usize) -> Option<Entry<'a>> {
+        Some(self.slots.get(at)?.entry(self.files, self.kind))
+    }
+
+    /// All entries in order.
+    #[inline]
+    pub fn iter(&self) -> Iter<'a, '_> {
+        self.iter_range(0..self.len())
+    }
+
+    /// The entries at these positions; those beyond the end are not there.
+    pub fn iter_range(&self, range: Range<usize>) -> Iter<'a, '_> {
+        let end = range.end.min(self.len());
+        let slots = self.slots.get(range.start.min(end)..end).unwrap_or_default();
+        Iter { slots: slots.iter(), files: self.files, kind: self.kind }
+    }
+
+    /// Where the entry of this path and stage is, or else where it would be. O(log n).
+    pub fn find(&self, path: &[u8], stage: Stage) -> Result<usize, usize> {
+        self.slots.binary_search_by(|slot| slot.entry(self.files, self.kind).cmp_key(path, stage))
+    }
+
+    /// The positions of all stages of exactly this path. O(log n).
+    pub fn range(&self, path: &[u8]) -> Range<usize> {
+        let start = self.slots.partition_point(|slot| slot.path(self.kind) < path);
+        let stages = self.slots.iter().skip(start).take_while(|slot| slot.path(self.kind) == path);
+        start..start + stages.count()
+    }
+
+    /// The positions of all entries whose path begins with these bytes: a directory's if they end in `/`. O(log n).
+    pub fn prefix(&self, prefix: &[u8]) -> Range<usize> {
+        let start = self.slots.partition_point(|slot| slot.path(self.kind) < prefix);
+        let behind = self.slots.get(start..).unwrap_or_default();
+        start..start + behind.partition_point(|slot| slot.path(self.kind).starts_with(prefix))
+    }
+
+    /// Whether any entry is of an unresolved merge. O(n).
+    pub fn is_unmerged(&self) -> bool {
+        self.iter().any(|entry| entry.stage() != Stage::Merged)
+    }
+
+    /// Whether whole directories outside of a sparse checkout may stand as one entry (extension `sdir`).
+    pub fn is_sparse(&self) -> bool {
+        self.sparse
+    }
+
+    /// Whether the file system monitor has not seen the entry's file change.
+    pub fn fsmonitor_valid(&self, at: usize) -> bool {
+        self.mark(at, MARK_FSMONITOR)
+    }
+
+    /// Whether the entry was found to be what its file is since the index was read. Not stored.
+    pub fn is_up_to_date(&self, at: usize) -> bool {
+        self.mark(at, MARK_UP_TO_DATE)
+    }
+
+    fn mark(&self, at: usize, bit: u8) -> bool {
+        self.marks.get(at).is_some_and(|marks| marks & bit != 0)
+    }
+
+    /// The trees that parts of the index are known to be (extension `TREE`).
+    pub fn cache_tree(&self) -> Option<&CacheTree<'a>> {
+        self.tree.as_ref()
+    }
+
+    /// The conflicts that were resolved (extension `REUC`).
+    pub fn resolve_undo(&self) -> &ResolveUndo {
+        &self.resolve_undo
+    }
+
+    /// What was found untracked in the work tree (extension `UNTR`).
+    pub fn untracked(&self) -> Option<&Untracked<'a>> {
+        self.untracked.as_ref()
+    }
+
+    /// What to ask the file system monitor for changes since (extension `FSMN`).
+    pub fn fsmonitor_token(&self) -> Option<&[u8]> {
+        self.fsmonitor.as_deref()
+    }
+
+    /// The shared index it builds on, if it is split and that one is written.
+    pub fn shared_base(&self) -> Option<ObjectId> {
+        self.split.as_ref()?.base
+    }
+
+    /// Whether it is to be written as a split index.
+    pub fn is_split(&self) -> bool {
+        self.split.is_some()
+    }
+
+    /// Optional extensions that this crate does not know, in file order.
+    pub fn extensions(&self) -> &[Extension<'a>] {
+        &self.unknown
+    }
+
+    /// When the file it was read from was last written. Zero if unknown: then no entry is taken for racy.
+    pub fn timestamp(&self) -> Time {
+        self.timestamp
+    }
+
+    /// The trailer of the file it was read from; `None` if that is zero, as with `index.skipHash`, or there was no file.
+    pub fn checksum(&self) -> Option<ObjectId> {
+        self.checksum
+    }
+
+    /// Whether there is anything to write: an edit since it was read.
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+}
+
+impl std::fmt::Debug for Index<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Index")
+            .field("version", &self.version)
+            .field("entries", &self.len())
+            .field("split", &self.is_split())
+            .field("sparse", &self.sparse)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Entries in order.
+#[derive(Clone, Debug)]
+pub struct Iter<'a, 'i> {
+    slots: std::slice::Iter<'i, Slot<'a>>,
+    files: Files<'a>,
+    kind: HashKind,
+}
+
+impl<'a> Iterator for Iter<'a, '_> {
+    type Item = Entry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Entry<'a>> {
+        Some(self.slots.next()?.entry(self.files, self.kind))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.slots.size_hint()
+    }
+
+    #[inline]
+    fn nth(&mut self, n: usize) -> Option<Entry<'a>> {
+        Some(self.slots.nth(n)?.entry(self.files, self.kind))
+    }
+}
+
+impl DoubleEndedIterator for Iter<'_, '_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        Some(self.slots.next_back()?.entry(self.files, self.kind))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_, '_> {}
+impl std::iter::FusedIterator for Iter<'_, '_> {}
+
+impl<'a, 'i> IntoIterator for &'i Index<'a> {
+    type Item = Entry<'a>;
+    type IntoIter = Iter<'a, 'i>;
+
+    fn into_iter(self) -> Iter<'a, 'i> {
+        self.iter()
+    }
+}

@@ -1,0 +1,129 @@
+//! How version 4 writes a path: a number of bytes to remove from the end of the path before, then what to append, then NUL.
+//!
+//! The number has the encoding of pack entries' base offsets (gitformat-pack, "OFS_DELTA"): seven bits a byte, highest first,
+//! the top bit says that more follow, and each that follows adds one, so that no number has two encodings.
+
+/// Most bytes of a number that fits 64 bits.
+pub(crate) const MAX_LEN: usize = 10;
+
+/// Reads a number: its value and its bytes. `None` if it does not end, or not within 64 bits.
+#[inline]
+pub(crate) fn decode(bytes: &[u8]) -> Option<(u64, usize)> {
+    let &first = bytes.first()?;
+    if first & 0x80 == 0 {
+        return Some((u64::from(first), 1));
+    }
+    decode_long(bytes)
+}
+
+fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0u64;
+    for (at, &byte) in bytes.iter().take(MAX_LEN).enumerate() {
+        value = value.checked_mul(128)?.checked_add(u64::from(byte & 0x7f))?;
+        if byte & 0x80 == 0 {
+            return Some((value, at + 1));
+        }
+        value = value.checked_add(1)?;
+    }
+    None
+}
+
+/// Appends a number.
+#[inline]
+pub(crate) fn encode(mut value: u64, out: &mut Vec<u8>) {
+    if value < 0x80 {
+        out.push(value as u8);
+        return;
+    }
+    let mut bytes = [0u8; MAX_LEN];
+    let mut at = MAX_LEN - 1;
+    bytes[at] = (value & 0x7f) as u8;
+    while value >= 0x80 {
+        value = (value >> 7) - 1;
+        at -= 1;
+        bytes[at] = 0x80 | (value & 0x7f) as u8;
+    }
+    out.extend_from_slice(&bytes[at..]);
+}
+
+/// Bytes in front of the NUL. What is appended is mostly short, and eight bytes at a time are faster than a general search.
+#[inline]
+pub(crate) fn suffix_len(bytes: &[u8]) -> Option<usize> {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let mut at = 0;
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        let word = u64::from_le_bytes(*chunk);
+        let zeros = word.wrapping_sub(LOW) & !word & HIGH;
+        if zeros != 0 {
+            return Some(at + zeros.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+        if at == 64 {
+            return Some(at + memchr::memchr(0, bytes.get(at..)?)?);
+        }
+    }
+    Some(at + bytes.get(at..)?.iter().position(|&byte| byte == 0)?)
+}
+
+/// Bytes that two paths begin with in common.
+#[inline]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let (x, y) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
+    let mut at = 0;
+    for (x, y) in x.iter().zip(y) {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return at + differ.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let rest = a.get(at..).unwrap_or_default().iter().zip(b.get(at..).unwrap_or_default());
+    at + rest.take_while(|(x, y)| x == y).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back_and_have_one_form() {
+        for shift in 0..64 {
+            for value in [(1u64 << shift) - 1, 1 << shift, (1 << shift) + 1, u64::MAX] {
+                let mut bytes = Vec::new();
+                encode(value, &mut bytes);
+                assert_eq!(decode(&bytes), Some((value, bytes.len())), "{value}");
+                assert_eq!(decode(&bytes[..bytes.len() - 1]), None);
+            }
+        }
+        // gitformat-pack: 128 is the first number of two bytes.
+        let mut bytes = Vec::new();
+        encode(128, &mut bytes);
+        assert_eq!(bytes, [0x80, 0x00]);
+        assert_eq!(decode(&[0xff; 10]), None);
+        assert_eq!(decode(&[0x80; 20]), None);
+    }
+
+    #[test]
+    fn terminators_are_found_at_every_distance() {
+        for len in 0..200 {
+            let mut bytes = vec![0x80u8; len];
+            assert_eq!(suffix_len(&bytes), None);
+            bytes.push(0);
+            assert_eq!(suffix_len(&bytes), Some(len));
+            bytes.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+            assert_eq!(suffix_len(&bytes), Some(len));
+        }
+    }
+
+    #[test]
+    fn common_prefixes() {
+        let long = [7u8; 40];
+        for len in 0..40 {
+            let mut other = long;
+            other[len] = 8;
+            assert_eq!(common_prefix(&long, &other), len);
+            assert_eq!(common_prefix(&long, &other[..len]), len);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Split indexes: a large shared file that rarely changes, and a small one that says what is different.
+//!
+//! The small file has extension `link`: the shared file's checksum, one bitmap of shared entries that are gone and one of
+//! shared entries that are replaced. Its own entries are first the replacements, without paths, in the shared order,
+//! then what was added (gitformat-index, "Split index").
+
+use bumpalo::Bump;
+use ewah::EwahBuf;
+use object::{HashKind, ObjectId};
+
+use crate::entry::{Entry, Files, NewEntry, Slot};
+use crate::ext::Link;
+
+/// How an index is split: the shared index it builds on.
+pub(crate) struct Split<'a> {
+    /// Its checksum; `None` if it is still to be written.
+    pub(crate) base: Option<ObjectId>,
+    /// Its entries.
+    pub(crate) slots: Vec<Slot<'a>>,
+    /// For each entry of the index, 1 + its position there; 0 if it is not from there. Empty: none is.
+    pub(crate) of: Vec<u32>,
+}
+
+/// Puts the own entries on top of the shared ones. Linear.
+pub(crate) fn merge<'a>(
+    arena: &'a Bump,
+    files: Files<'a>,
+    kind: HashKind,
+    own: Vec<Slot<'a>>,
+    base: Vec<Slot<'a>>,
+    link: &Link<'_>,
+) -> Result<(Vec<Slot<'a>>, Split<'a>), &'static str> {
+    let mut deleted = link.delete.iter().flat_map(|bits| bits.ones()).peekable();
+    let mut replaced = link.replace.iter().flat_map(|bits| bits.ones()).peekable();
+    let mut own = own.into_iter();
+    let replacements = own.as_slice().iter().take_while(|slot| slot.path(kind).is_empty()).count();
+    let added = own.as_slice().get(replacements..).unwrap_or_default();
+    let path_of = |slot: &Slot<'a>| slot.entry(files, kind);
+    if added.iter().any(|slot| slot.path(kind).is_empty()) {
+        return Err("an added entry has no path");
+    }
+    if added.windows(2).any(|pair| matches!(pair, [a, b] if !before(path_of(a), path_of(b)))) {
+        return Err("added entries are out of order");
+    }
+    let mut added = added.to_vec().into_iter().peekable();
+
+    let mut slots = Vec::with_capacity(base.len() + added.len());
+    let mut of = Vec::with_capacity(base.len() + added.len());
+    for (at, &slot) in (0u32..).zip(&base) {
+        let is_replaced = replaced.next_if_eq(&at).is_some();
+        if deleted.next_if_eq(&at).is_some() {
+            if is_replaced {
+                return Err("a shared entry is both replaced and deleted");
+            }
+            continue;
+        }
+        let shared = slot.entry(files, kind);
+        let mut here = slot;
+        if is_replaced {
+            let with = own.next().filter(|with| with.path(kind).is_empty()).ok_or("too few replacements")?;
+            here = Slot::store(arena, &NewEntry { path: shared.path(), ..with.entry(files, kind).into() });
+        }
+        while let Some(slot) = added.next_if(|slot| before(path_of(slot), shared)) {
+            slots.push(slot);
+            of.push(0);
+        }
+        // An added entry of the same path and stage takes the shared one's place.
+        if let Some(slot) = added.next_if(|slot| !before(shared, path_of(slot))) {
+            here = slot;
+        }
+        slots.push(here);
+        of.push(at + 1);
+    }
+    if deleted.next().is_some() || replaced.next().is_some() {
+        return Err("a bit lies beyond the shared entries");
+    }
+    if own.as_slice().first().is_some_and(|slot| slot.path(kind).is_empty()) {
+        return Err("too many replacements");
+    }
+    for slot in added {
+        slots.push(slot);
+        of.push(0);
+    }
+    Ok((slots, Split { base: Some(link.base), slots: base, of }))
+}
+
+fn before(a: Entry<'_>, b: Entry<'_>) -> bool {
+    a.cmp_key(b.path(), b.stage()).is_lt()
+}
+
+/// What a split index writes into its own file.
+pub(crate) struct Own<'a> {
+    /// Replacements in shared order, to be written without their paths.
+    pub(crate) replacements: Vec<Slot<'a>>,
+    /// Entries that are not in the shared file.
+    pub(crate) added: Vec<Slot<'a>>,
+    pub(crate) delete: EwahBuf,
+    pub(crate) replace: EwahBuf,
+}
+
+impl<'a> Split<'a> {
+    /// Compares the entries with the shared ones. Linear; an entry that lies where the shared one lies is not looked at.
+    pub(crate) fn own(&self, slots: &[Slot<'a>], files: Files<'a>, kind: HashKind) -> Own<'a> {
+        let mut own =
+            Own { replacements: Vec::new(), added: Vec::new(), delete: EwahBuf::new(), replace: EwahBuf::new() };
+        let (mut delete, mut replace) = (EwahBuf::builder(), EwahBuf::builder());
+        let mut next = 0u32; // the first shared entry that is not accounted for
+        for (at, slot) in slots.iter().enumerate() {
+            let shared = self.of.get(at).copied().unwrap_or(0).checked_sub(1).filter(|&shared| shared >= next);
+            let Some((shared, base)) = shared.and_then(|at| Some((at, self.slots.get(at as usize)?))) else {
+                own.added.push(*slot);
+                continue;
+            };
+            if shared > next {
+                // Bits ascend and are below a u32, so neither call can fail.
+                let _ = delete.set_range(next, shared - 1);
+            }
+            next = shared + 1;
+            if !slot.is(base) && slot.entry(files, kind) != base.entry(files, kind) {
+                let _ = replace.set(shared);
+                own.replacements.push(*slot);
+            }
+        }
+        let count = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        if next < count {
+            let _ = delete.set_range(next, count - 1);
+        }
+        (own.delete, own.replace) = (delete.finish(), replace.finish());
+        own
+    }
+
+    /// How many entries are not from the shared file.
+    pub(crate) fn not_shared(&self, count: usize) -> usize {
+        count - self.of.iter().take(count).filter(|&&of| of != 0).count()
+    }
+}
