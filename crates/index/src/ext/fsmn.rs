@@ -75,3 +75,68 @@ impl<'a> Fsmonitor<'a> {
         append(token, dirty, out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_and_back() {
+        for bits in [&[][..], &[0], &[1, 2, 63, 64, 299]] {
+            let mut data = Vec::new();
+            append(b"tok", bits.iter().copied(), &mut data);
+            assert_eq!(data[..8], *b"\0\0\0\x02tok\0");
+            let (token, dirty) = parse(&data, 300).unwrap();
+            assert_eq!((&*token, dirty.ones().collect::<Vec<_>>()), (&b"tok"[..], bits.to_vec()));
+        }
+    }
+
+    #[test]
+    fn version_1_has_a_time() {
+        let mut data = Vec::new();
+        append(b"", [1], &mut data);
+        data.splice(..5, [0, 0, 0, 1, 0x17, 0x9e, 0x3c, 0x8f, 0xa0, 0, 0, 1]);
+        let (token, dirty) = parse(&data, 2).unwrap();
+        assert_eq!(*token, *0x179e_3c8f_a000_0001_u64.to_string().as_bytes());
+        assert!(dirty.contains(1));
+    }
+
+    #[test]
+    fn i13_bits_beyond_the_entries() {
+        // 300 bits, one literal word that sets 32 of them; four entries.
+        let mut data = b"\0\0\0\x02tok\0".to_vec();
+        data.extend(28u32.to_be_bytes());
+        data.extend(300u32.to_be_bytes());
+        data.extend(2u32.to_be_bytes());
+        data.extend((1u64 << 33).to_be_bytes());
+        data.extend(0xffff_ffff_u64.to_be_bytes());
+        data.extend(0u32.to_be_bytes());
+        let error = parse(&data, 4).unwrap_err();
+        assert!(matches!(error, ExtError { at: 12, kind: ExtErrorKind::Bitmap(_) }), "{error:?}");
+        assert!(parse(&data, 31).is_err(), "the last bit set is number 31");
+        assert!(parse(&data, 300).is_ok());
+
+        let mut data = Vec::new();
+        append(b"tok", [4], &mut data);
+        assert!(parse(&data, 5).is_ok());
+        assert!(parse(&data, 4).is_err(), "one bit too many");
+    }
+
+    #[test]
+    fn damage() {
+        let mut data = Vec::new();
+        append(b"token", [0, 70], &mut data);
+        for bytes in crate::ext::tests::damaged(&data) {
+            let _ = parse(&bytes, 100);
+        }
+        for len in 0..data.len() {
+            assert!(parse(&data[..len], 100).is_err());
+        }
+        let mut long = data.clone();
+        long.push(0);
+        assert!(parse(&long, 100).is_err(), "a stray byte");
+        data[3] = 3;
+        let kind = ExtErrorKind::Unsupported { what: "version", found: 3 };
+        assert_eq!(parse(&data, 100), Err(ExtError::new(0, kind)));
+    }
+}

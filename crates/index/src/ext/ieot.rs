@@ -70,3 +70,57 @@ pub fn append(blocks: &[Block], out: &mut Vec<u8>) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(blocks: &[(u32, u32)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let blocks: Vec<_> = blocks.iter().map(|&(at, entries)| Block { at: at as usize, entries }).collect();
+        assert!(append(&blocks, &mut out));
+        out
+    }
+
+    #[test]
+    fn there_and_back() {
+        let data = table(&[(12, 2), (156, 2)]);
+        assert_eq!(data[..12], [0, 0, 0, 1, 0, 0, 0, 12, 0, 0, 0, 2]);
+        let blocks = parse(&data, 12..300, 4).unwrap();
+        assert_eq!(blocks, [Block { at: 12, entries: 2 }, Block { at: 156, entries: 2 }]);
+        assert_eq!(parse(&table(&[(12, 4)]), 12..300, 4).unwrap().len(), 1);
+        assert!(!append(&[Block { at: 1 << 32, entries: 1 }], &mut Vec::new()));
+    }
+
+    #[test]
+    fn i3_what_cannot_be_is_no_table() {
+        // Four entries of 72 bytes.
+        for (blocks, why) in [
+            (&[(12, 2), (0x7fff_ffff, 2)][..], "beyond the entries"),
+            (&[(12, 2), (156, 1)], "fewer entries than there are"),
+            (&[(12, 4), (156, 2)], "more entries than there are"),
+            (&[(12, 3), (156, 1)], "more entries than the block has room for"),
+            (&[(12, 4), (300, 0)], "an empty block"),
+            (&[(12, 0), (156, 4)], "an empty block in front"),
+            (&[(84, 3)], "begins behind the first entry"),
+            (&[(0, 4)], "begins in the header"),
+            (&[(156, 2), (12, 2)], "descends"),
+            (&[(12, 2), (12, 2)], "twice the same"),
+            (&[(12, u32::MAX), (156, 5)], "a sum beyond 32 bits"),
+            (&[], "nothing"),
+        ] {
+            assert_eq!(parse(&table(blocks), 12..300, 4), None, "{why}");
+        }
+        let good = table(&[(12, 2), (156, 2)]);
+        let mut other = good.clone();
+        other[3] = 2;
+        assert_eq!(parse(&other, 12..300, 4), None, "version 2");
+        for len in (0..good.len()).filter(|len| *len != 12) {
+            assert_eq!(parse(&good[..len], 12..300, 4), None, "cut at {len}");
+        }
+        assert_eq!(parse(&good, 12..200, 4), None, "entries end earlier");
+        for bytes in crate::ext::tests::damaged(&good) {
+            let _ = parse(&bytes, 12..300, 4);
+        }
+    }
+}

@@ -53,3 +53,45 @@ impl<'a> Link<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ewah::EwahBuf;
+
+    fn ones(bits: &[u32]) -> EwahBuf {
+        let mut out = EwahBuf::builder();
+        bits.iter().for_each(|&bit| out.set(bit).unwrap());
+        out.finish()
+    }
+
+    #[test]
+    fn there_and_back() {
+        for kind in HashKind::ALL {
+            let (delete, replace) = (ones(&[0, 5, 900]), ones(&[]));
+            for (delete, replace) in [(None, None), (Some(delete.as_ewah()), Some(replace.as_ewah()))] {
+                let link = Link { base: kind.empty_blob(), delete, replace };
+                let mut data = Vec::new();
+                link.append_to(&mut data);
+                assert_eq!(Link::parse(&data, kind), Ok(link));
+            }
+        }
+    }
+
+    #[test]
+    fn one_bitmap_alone_and_stray_bytes_are_refused() {
+        for kind in HashKind::ALL {
+            let bitmap = ones(&[3]);
+            let mut data = kind.empty_blob().as_bytes().to_vec();
+            bitmap.append_to(&mut data);
+            assert!(Link::parse(&data, kind).is_err());
+            bitmap.append_to(&mut data);
+            assert!(Link::parse(&data, kind).is_ok());
+            for bytes in crate::ext::tests::damaged(&data) {
+                let _ = Link::parse(&bytes, kind);
+            }
+            data.push(0);
+            assert_eq!(Link::parse(&data, kind).unwrap_err().at, data.len() as u64 - 1);
+        }
+    }
+}

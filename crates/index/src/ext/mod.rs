@@ -210,3 +210,79 @@ pub(crate) fn push_decimal(mut value: u64, out: &mut Vec<u8>) {
     }
     out.extend(digits.iter().skip(digits.len() - used));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every prefix of some data, and the data with every byte changed in several ways: nothing that reads them may panic.
+    pub(super) fn damaged(data: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+        let cut = (0..data.len()).map(|len| data[..len].to_vec());
+        let changed = (0..data.len()).flat_map(|at| {
+            [0, 1, b'-', b'0', b'9', 0x7f, 0x80, 0xff, data[at] ^ 1, data[at] ^ 0x40].map(|byte| {
+                let mut data = data.to_vec();
+                data[at] = byte;
+                data
+            })
+        });
+        cut.chain(changed)
+    }
+
+    fn frames(parts: &[([u8; 4], u32, &[u8])]) -> Vec<u8> {
+        parts.iter().flat_map(|&(signature, size, data)| [&header(signature, size)[..], data].concat()).collect()
+    }
+
+    #[test]
+    fn extensions_follow_each_other() {
+        let mut bytes = vec![7; 5];
+        bytes.extend(frames(&[(TREE, 3, b"abc"), (SDIR, 0, b""), (EOIE, 1, b"x")]));
+        let end = bytes.len();
+        bytes.extend([9; 20]);
+        let items: Vec<_> = Extensions::new(&bytes, 5, end).map(Result::unwrap).collect();
+        assert_eq!(
+            items,
+            [
+                Item { signature: TREE, at: 13, data: b"abc" },
+                Item { signature: SDIR, at: 24, data: b"" },
+                Item { signature: EOIE, at: 32, data: b"x" },
+            ]
+        );
+        assert_eq!(Extensions::new(&bytes, end, end).next(), None);
+        assert_eq!(Extensions::new(&bytes, end + 100, end).next(), None);
+        assert!(is_optional(TREE) && !is_optional(LINK) && !is_optional(*b"\0BCD") && !is_optional(*b"[BCD"));
+    }
+
+    #[test]
+    fn i13_what_runs_into_the_trailer_ends_the_list() {
+        let whole = frames(&[(*b"ABCD", 3, b"abc")]);
+        for (tail, name) in [
+            (frames(&[(TREE, 0xffff_fff0, b"")]), "a size beyond the file"),
+            (frames(&[(TREE, 1, b"")]), "a size beyond the trailer"),
+            (vec![1; 5], "five stray bytes"),
+            (b"TREE\0\0\0".to_vec(), "half a size"),
+        ] {
+            let bytes = [&whole[..], &tail, &[0; 20]].concat();
+            let mut items = Extensions::new(&bytes, 0, whole.len() + tail.len());
+            assert!(matches!(items.next(), Some(Ok(_))), "{name}");
+            assert_eq!(items.next(), Some(Err(CutShort { at: whole.len() })), "{name}");
+            assert_eq!(items.next(), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn decimal_digits() {
+        for value in [0, 1, 9, 10, 4_294_967_295, u64::MAX] {
+            let mut out = Vec::new();
+            push_decimal(value, &mut out);
+            assert_eq!(out, value.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn numbers_that_do_not_end() {
+        for (bytes, malformed) in [(&[0x80; 20][..], true), (&[0x80; 3], false), (&[], false)] {
+            let error = Cursor::new(bytes).varint("number").unwrap_err();
+            assert_eq!(matches!(error.kind, ExtErrorKind::Malformed { .. }), malformed, "{bytes:?}");
+        }
+    }
+}

@@ -126,3 +126,72 @@ fn octal(digits: &[u8]) -> Option<Mode> {
     }
     (!digits.is_empty()).then_some(Mode(value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(kind: HashKind) -> ResolveUndo {
+        let (one, two) = (kind.empty_blob(), kind.empty_tree());
+        let mut undo = ResolveUndo::new();
+        undo.record(b"z", Stage::Theirs, Mode(0o120_000), two);
+        undo.record(b"d/a", Stage::Base, Mode(0o100_644), one);
+        undo.record(b"d/a", Stage::Theirs, Mode(0o100_755), two);
+        undo
+    }
+
+    #[test]
+    fn bytes_as_git_writes_them() {
+        for kind in HashKind::ALL {
+            let (one, two) = (kind.empty_blob(), kind.empty_tree());
+            let mut data = Vec::new();
+            sample(kind).append_to(&mut data);
+            let mut expected = b"d/a\x00100644\x000\x00100755\0".to_vec();
+            expected.extend([one.as_bytes(), two.as_bytes(), b"z\x000\x000\x00120000\0", two.as_bytes()].concat());
+            assert_eq!(data, expected);
+            assert_eq!(ResolveUndo::parse(&data, kind), Ok(sample(kind)));
+        }
+    }
+
+    #[test]
+    fn edits() {
+        let kind = HashKind::Sha1;
+        let mut undo = sample(kind);
+        undo.record(b"q", Stage::Merged, Mode(0o100_644), kind.null());
+        undo.record(b"q", Stage::Ours, Mode(0), kind.null());
+        assert_eq!((undo.len(), undo.get(b"q")), (2, None));
+        undo.record(b"d/a", Stage::Base, Mode(0o100_755), kind.null());
+        let stages = [Some((Mode(0o100_755), kind.null())), None, Some((Mode(0o100_755), kind.empty_tree()))];
+        assert_eq!(undo.remove(b"d/a"), Some(stages));
+        assert_eq!(undo.iter().map(|(path, _)| path).collect::<Vec<_>>(), [b"z"]);
+        undo.clear();
+        assert!(undo.is_empty());
+    }
+
+    #[test]
+    fn damage() {
+        for kind in HashKind::ALL {
+            let mut data = Vec::new();
+            sample(kind).append_to(&mut data);
+            let first = 4 + 7 + 2 + 7 + 2 * kind.len();
+            for len in (1..data.len()).filter(|len| *len != first) {
+                assert!(ResolveUndo::parse(&data[..len], kind).is_err(), "{len}");
+            }
+            for bytes in crate::ext::tests::damaged(&data) {
+                let _ = ResolveUndo::parse(&bytes, kind);
+            }
+            let id = kind.empty_blob();
+            for (head, at) in [
+                (&b"p\x00100648\x000\x000\0"[..], 2),
+                (b"p\x00\x000\x000\0", 2),
+                (b"p\x000\x00-1\x000\0", 4),
+                (b"p\x000\x000\x0040000000000\0", 6),
+                (b"p\x000\x000\x000\0", 0),
+                (b"\x00100644\x000\x000\0", 0),
+            ] {
+                let error = ResolveUndo::parse(&[head, id.as_bytes()].concat(), kind).unwrap_err();
+                assert_eq!(error.at, at, "{}", head.escape_ascii());
+            }
+        }
+    }
+}

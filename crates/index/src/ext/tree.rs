@@ -426,3 +426,291 @@ impl<'a> CacheTreeBuilder<'a> {
         (count, at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Nodes as they stand in the file: name, number of entries, number of subtrees, and an id if that is valid.
+    fn data(kind: HashKind, nodes: &[(&str, i64, u32)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for &(name, count, subtrees) in nodes {
+            out.extend(format!("{name}\0{count} {subtrees}\n").as_bytes());
+            if count >= 0 {
+                out.extend_from_slice(kind.empty_tree().as_bytes());
+            }
+        }
+        out
+    }
+
+    fn paths(tree: &CacheTree<'_>) -> Vec<(String, Option<u32>)> {
+        let mut path: Vec<String> = Vec::new();
+        tree.nodes()
+            .map(|node| {
+                path.truncate(node.depth);
+                path.push(node.name.escape_ascii().to_string());
+                (path.join("/"), node.valid.map(|(count, _)| count))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn there_and_back() {
+        for kind in HashKind::ALL {
+            let bytes = data(kind, &[("", 7, 3), ("b", 1, 0), ("c", 3, 1), ("z", 2, 0), ("aa", 2, 0)]);
+            let tree = CacheTree::parse(&bytes, kind, 7).unwrap();
+            let mut out = Vec::new();
+            tree.append_to(&mut out);
+            assert_eq!(out, bytes);
+            let names: Vec<_> = tree.children(tree.root()).map(|node| tree.name(node)).collect();
+            assert_eq!(names, [&b"b"[..], b"c", b"aa"]);
+            assert_eq!(tree.valid(tree.find(b"c/z").unwrap()), Some((2, kind.empty_tree())));
+            assert_eq!(tree.find(b""), Some(tree.root()));
+            for missing in [&b"a"[..], b"c/", b"/c", b"c/z/z", b"aaa", b"z"] {
+                assert_eq!(tree.find(missing), None);
+            }
+            assert!(tree.is_fully_valid());
+            assert_eq!(tree.node_count(), 5);
+            for node in tree.nodes() {
+                assert!(bytes[node.at as usize..].starts_with(&[node.name, b"\0"].concat()));
+            }
+        }
+    }
+
+    #[test]
+    fn i6_invalid_nodes_have_no_id_and_may_come_last() {
+        for kind in HashKind::ALL {
+            let bytes = data(kind, &[("", -1, 1), ("a", -1, 0)]);
+            let tree = CacheTree::parse(&bytes, kind, 2).unwrap();
+            assert_eq!(paths(&tree), [("".into(), None), ("/a".into(), None)]);
+            assert!(!tree.is_fully_valid());
+            // Any negative number is invalid, and -1 is written.
+            let other = data(kind, &[("", -7, 1), ("a", -4_294_967_295, 0)]);
+            let mut out = Vec::new();
+            CacheTree::parse(&other, kind, 2).unwrap().append_to(&mut out);
+            assert_eq!(out, bytes);
+        }
+    }
+
+    #[test]
+    fn i6_what_cannot_be_is_refused() {
+        for kind in HashKind::ALL {
+            let max = i64::from(u32::MAX);
+            for (nodes, why) in [
+                (&[("", -1, 1), ("a", 0, 0)][..], "a subtree without entries"),
+                (&[("", -1, 1), ("a", 500, 0)], "more entries than the index"),
+                (&[("", 500, 1), ("a", 1, 0)], "a root of more entries than the index"),
+                (&[("", -1, 2), ("a", max, 0), ("b", max, 0)], "a sum beyond 32 bits"),
+                (&[("", -1, 2), ("a", 2, 0), ("b", 1, 0)], "siblings of more entries than the index"),
+                (&[("", -1, 1), ("d", -1, 2), ("a", 2, 0), ("b", 1, 0)], "the same further down"),
+                (&[("", 1, 2), ("a", 1, 0), ("b", 1, 0)], "subtrees of more entries than their parent"),
+                (&[("", -1, 1_000_000_000), ("a", 1, 0)], "more subtrees than the data hold"),
+                (&[("", -1, 3), ("a", 1, 0), ("b", 1, 0)], "one subtree too few"),
+                (&[("", -1, 1), ("a", 1, 0), ("b", 1, 0)], "one subtree too many"),
+                (&[("", -1, 2), ("a", 1, 0), ("a", 1, 0)], "a name twice"),
+                (&[("", -1, 2), ("b", 1, 0), ("a", 1, 0)], "bytes out of order"),
+                (&[("", -1, 2), ("aa", 1, 0), ("b", 1, 0)], "lengths out of order"),
+                (&[("", -1, 1), ("", 1, 0)], "no name"),
+                (&[("", -1, 1), ("a/b", 1, 0)], "two names"),
+                (&[("a", 1, 0)], "a root with a name"),
+                (&[], "nothing at all"),
+            ] {
+                let bytes = data(kind, nodes);
+                assert!(CacheTree::parse(&bytes, kind, 2).is_err(), "{why}");
+            }
+            let id = kind.empty_tree();
+            for (text, why) in [
+                (&b"\x001 0"[..], "no newline"),
+                (b"\x001 0\r", "another end of line"),
+                (b"\x001  0\n", "two spaces"),
+                (b"\x00 0\n", "no number"),
+                (b"\x001 \n", "no number of subtrees"),
+                (b"\x00+1 0\n", "a plus"),
+                (b"\x00--1 0\n", "two minuses"),
+                (b"\x00- 0\n", "only a minus"),
+                (b"\x00-0 0\n", "minus nought"),
+                (b"\x001 -1\n", "a negative number of subtrees"),
+                (b"\x004294967296 0\n", "a number beyond 32 bits"),
+                (b"\x00-1 4294967295\n", "the most subtrees"),
+            ] {
+                assert!(CacheTree::parse(&[text, id.as_bytes()].concat(), kind, 2).is_err(), "{why}");
+            }
+            let short = &[&b"\x001 0\n"[..], &id.as_bytes()[..10]].concat();
+            let what = "id of a tree";
+            assert_eq!(CacheTree::parse(short, kind, 2).unwrap_err().kind, ExtErrorKind::Truncated { what });
+        }
+    }
+
+    #[test]
+    fn an_empty_index_has_a_root_without_entries() {
+        let kind = HashKind::Sha1;
+        assert!(CacheTree::parse(&data(kind, &[("", 0, 0)]), kind, 0).unwrap().is_fully_valid());
+    }
+
+    #[test]
+    fn damage() {
+        for kind in HashKind::ALL {
+            let bytes = data(kind, &[("", 9, 2), ("b", 1, 0), ("aa", 6, 2), ("z", 2, 0), ("xyz", -1, 1), ("q", 2, 0)]);
+            assert!(CacheTree::parse(&bytes, kind, 9).is_ok());
+            for len in 0..bytes.len() {
+                assert!(CacheTree::parse(&bytes[..len], kind, 9).is_err());
+            }
+            for bytes in crate::ext::tests::damaged(&bytes) {
+                let Ok(mut tree) = CacheTree::parse(&bytes, kind, 9) else { continue };
+                tree.invalidate(b"aa/z/f");
+                tree.invalidate(b"aa/xyz");
+                let mut out = Vec::new();
+                tree.append_to(&mut out);
+                let again = CacheTree::parse(&out, kind, 9).unwrap();
+                assert_eq!(paths(&again), paths(&tree));
+            }
+        }
+    }
+
+    #[test]
+    fn depth_costs_no_stack() {
+        let kind = HashKind::Sha1;
+        let deep = 200_000;
+        let mut nodes = vec![("", -1, 1)];
+        nodes.extend(vec![("d", -1, 1); deep]);
+        nodes.push(("d", 1, 0));
+        let bytes = data(kind, &nodes);
+        let mut tree = CacheTree::parse(&bytes, kind, 1).unwrap();
+        tree.invalidate(&b"d/".repeat(deep + 2));
+        assert_eq!(tree.nodes().filter(|node| node.valid.is_none()).count(), deep + 2);
+        let mut builder = CacheTreeBuilder::new(kind);
+        builder.keep(&tree, tree.root());
+        let mut out = Vec::new();
+        builder.finish().append_to(&mut out);
+        assert_eq!(out.len(), bytes.len() - 20 + 1);
+    }
+
+    #[test]
+    fn i7_every_directory_on_the_way_becomes_invalid() {
+        let kind = HashKind::Sha1;
+        let bytes = data(kind, &[("", 5, 2), ("a", 3, 2), ("b", 1, 0), ("c", 1, 0), ("d", 1, 0)]);
+        let tree = CacheTree::parse(&bytes, kind, 5).unwrap();
+        let after = |path: &[u8]| {
+            let mut tree = tree.clone();
+            tree.invalidate(path);
+            let mut out = Vec::new();
+            tree.append_to(&mut out);
+            let again = CacheTree::parse(&out, kind, 5).unwrap();
+            assert_eq!(paths(&again), paths(&tree));
+            assert!(!tree.is_fully_valid());
+            paths(&tree)
+                .into_iter()
+                .map(|(path, count)| format!("{path}:{}", count.map_or(-1, i64::from)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(after(b"file"), [":-1", "/a:3", "/a/b:1", "/a/c:1", "/d:1"]);
+        assert_eq!(after(b"a/file"), [":-1", "/a:-1", "/a/b:1", "/a/c:1", "/d:1"]);
+        assert_eq!(after(b"a/b/file"), [":-1", "/a:-1", "/a/b:-1", "/a/c:1", "/d:1"]);
+        assert_eq!(after(b"a/new/dir/file"), [":-1", "/a:-1", "/a/b:1", "/a/c:1", "/d:1"]);
+        // A file in a directory's place; a sparse directory.
+        assert_eq!(after(b"a/b"), [":-1", "/a:-1", "/a/c:1", "/d:1"]);
+        assert_eq!(after(b"a"), [":-1", "/d:1"]);
+        assert_eq!(after(b"a/"), [":-1", "/a:-1", "/a/b:1", "/a/c:1", "/d:1"]);
+    }
+
+    #[test]
+    fn a_removed_directory_is_not_found_again() {
+        let kind = HashKind::Sha1;
+        let bytes = data(kind, &[("", 5, 1), ("a", 3, 1), ("b", 1, 0)]);
+        let mut tree = CacheTree::parse(&bytes, kind, 5).unwrap();
+        tree.invalidate(b"a");
+        assert_eq!((tree.find(b"a"), tree.find(b"a/b"), tree.node_count()), (None, None, 1));
+        tree.invalidate(b"a/b/c");
+        assert_eq!(tree.node_count(), 1);
+    }
+
+    #[test]
+    fn builders_sort_and_keep() {
+        for kind in HashKind::ALL {
+            let bytes = data(kind, &[("", 5, 2), ("b", 1, 0), ("aa", 3, 2), ("c", 1, 0), ("ab", 1, 0)]);
+            let old = CacheTree::parse(&bytes, kind, 5).unwrap();
+            let id = kind.empty_tree();
+            let mut builder = CacheTreeBuilder::new(kind);
+            builder.open(b"");
+            builder.keep(&old, old.find(b"aa").unwrap());
+            builder.open(b"b");
+            builder.close(Some((1, id)));
+            builder.close(Some((5, id)));
+            builder.close(Some((5, id))); // one too many does nothing
+            let new = builder.finish();
+            let mut out = Vec::new();
+            new.append_to(&mut out);
+            assert_eq!(out, bytes);
+            assert_eq!(new.find(b"aa/ab").and_then(|node| new.valid(node)), Some((1, id)));
+        }
+        let empty = CacheTreeBuilder::new(HashKind::Sha1).finish();
+        assert_eq!(paths(&empty), [("".into(), None)]);
+        let mut left_open = CacheTreeBuilder::new(HashKind::Sha1);
+        left_open.open(b"");
+        left_open.open(b"a");
+        assert_eq!(paths(&left_open.finish()), [("".into(), None), ("/a".into(), None)]);
+    }
+
+    /// Directories by path and whether they are valid: as a cache tree, told naively.
+    type Model = BTreeMap<String, bool>;
+
+    /// Every directory has one file.
+    fn built<'a>(kind: HashKind, model: &'a Model) -> CacheTree<'a> {
+        let valid = |dir: &str| {
+            let below = |other: &&String| {
+                dir.is_empty() || other.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            Some((model.keys().filter(below).count() as u32, kind.empty_tree()))
+        };
+        let mut builder = CacheTreeBuilder::new(kind);
+        builder.open(b"");
+        let mut open: Vec<&str> = Vec::new();
+        for path in model.keys().filter(|path| !path.is_empty()) {
+            let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+            while let Some(last) = open.pop_if(|last| *last != parent) {
+                builder.close(valid(last));
+            }
+            builder.open(name.as_bytes());
+            open.push(path);
+        }
+        for dir in open.into_iter().rev().chain([""]) {
+            builder.close(valid(dir));
+        }
+        builder.finish()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn edits_as_in_the_model(
+            dirs in proptest::collection::vec("[ab]{1,2}(/[ab]{1,2}){0,3}", 0..12),
+            edits in proptest::collection::vec("[ab]{1,2}(/[ab]{1,2}){0,3}/?", 0..6),
+        ) {
+            let mut model = Model::from([(String::new(), true)]);
+            for dir in &dirs {
+                let ends = dir.match_indices('/').map(|(at, _)| at).chain([dir.len()]);
+                model.extend(ends.map(|end| (dir[..end].to_owned(), true)));
+            }
+            let start = model.clone();
+            let mut tree = built(HashKind::Sha256, &start);
+            for path in &edits {
+                tree.invalidate(path.as_bytes());
+                model.insert(String::new(), false);
+                for (at, _) in path.match_indices('/') {
+                    if let Some(valid) = model.get_mut(&path[..at]) {
+                        *valid = false;
+                    }
+                }
+                model.retain(|dir, _| dir != path && !dir.starts_with(&format!("{path}/")) || path.ends_with('/'));
+            }
+            let found: Model = paths(&tree).into_iter().map(|(path, count)| (path.trim_start_matches('/').into(), count.is_some())).collect();
+            proptest::prop_assert_eq!(&found, &model);
+            for dir in start.keys() {
+                proptest::prop_assert_eq!(tree.find(dir.as_bytes()).is_some(), model.contains_key(dir));
+            }
+            let mut out = Vec::new();
+            tree.append_to(&mut out);
+            proptest::prop_assert_eq!(paths(&CacheTree::parse(&out, HashKind::Sha256, 100).unwrap()), paths(&tree));
+        }
+    }
+}

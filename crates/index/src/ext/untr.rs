@@ -357,3 +357,216 @@ fn bitmap(ones: impl Iterator<Item = u32>) -> EwahBuf {
     }
     bitmap.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory to write: name, untracked names, number of subdirectories, valid, check-only, has an exclude file.
+    type Sample<'s> = (&'s str, &'s [&'s str], u64, bool, bool, bool);
+
+    const SAMPLE: &[Sample<'_>] = &[
+        ("", &["new", "x/"], 3, true, false, true),
+        ("a", &["one", "two"], 1, true, false, false),
+        ("sub", &["f"], 0, true, true, false),
+        ("b", &[], 0, false, false, true),
+        ("c", &["last"], 0, true, false, false),
+    ];
+
+    fn number(n: u8) -> [u8; 36] {
+        std::array::from_fn(|at| n.wrapping_mul(37).wrapping_add(at as u8))
+    }
+
+    fn data(kind: HashKind, flags: u32, dirs: &[Sample<'_>]) -> Vec<u8> {
+        let id = |n: u8| vec![n | 1; kind.len()];
+        let mut out = vec![13];
+        out.extend(b"Linux at /w\0\0");
+        out.extend([number(1), number(2)].concat());
+        out.extend(flags.to_be_bytes());
+        out.extend([id(9), kind.null().as_bytes().to_vec()].concat());
+        out.extend(b".gitignore\0");
+        path_v4::encode(dirs.len() as u64, &mut out);
+        if dirs.is_empty() {
+            return out;
+        }
+        for &(name, names, subdirs, ..) in dirs {
+            path_v4::encode(names.len() as u64, &mut out);
+            path_v4::encode(subdirs, &mut out);
+            for name in [name].iter().chain(names) {
+                out.extend(name.as_bytes());
+                out.push(0);
+            }
+        }
+        let bits = |mark: fn(&Sample<'_>) -> bool| {
+            let mut bytes = Vec::new();
+            let marked = (0u32..).zip(dirs).filter(|(_, dir)| mark(dir));
+            bitmap(marked.map(|(bit, _)| bit)).append_to(&mut bytes);
+            bytes
+        };
+        out.extend([bits(|dir| dir.3), bits(|dir| dir.4), bits(|dir| dir.5)].concat());
+        let numbered = || (10u8..=u8::MAX).cycle().zip(dirs);
+        out.extend(numbered().filter(|(_, dir)| dir.3).flat_map(|(n, _)| number(n)));
+        out.extend(numbered().filter(|(_, dir)| dir.5).flat_map(|(n, _)| id(n)));
+        out.push(0);
+        out
+    }
+
+    #[test]
+    fn there_and_back() {
+        for kind in HashKind::ALL {
+            let bytes = data(kind, 6, SAMPLE);
+            let cache = Untracked::parse(&bytes, kind).unwrap();
+            let mut out = Vec::new();
+            cache.append_to(&mut out);
+            assert_eq!(out, bytes);
+            assert_eq!((cache.ident(), cache.dir_flags()), (&b"Linux at /w\0\0"[..], 6));
+            assert_eq!(cache.exclude_per_dir(), b".gitignore");
+            assert_eq!((cache.directory_count(), cache.untracked_count()), (5, 6));
+            assert_eq!(cache.excludes_file(), (Stat::from_bytes(&number(2)), kind.null()));
+            for (dir, (n, sample)) in cache.directories().zip((10..).zip(SAMPLE)) {
+                let names: Vec<_> = dir.untracked().collect();
+                assert_eq!((dir.name, names.len()), (sample.0.as_bytes(), dir.untracked_len));
+                assert_eq!(names, sample.1.iter().map(|name| name.as_bytes()).collect::<Vec<_>>());
+                assert_eq!(dir.valid, sample.3.then(|| Stat::from_bytes(&number(n))));
+                assert_eq!(dir.exclude.map(|id| id.first_byte()), sample.5.then_some(n | 1));
+                assert_eq!(dir.check_only, sample.4);
+            }
+            assert_eq!(cache.directories().map(|dir| dir.depth).collect::<Vec<_>>(), [0, 1, 2, 1, 1]);
+        }
+    }
+
+    #[test]
+    fn i13_change_time_comes_first() {
+        let bytes = data(HashKind::Sha1, 0, SAMPLE);
+        let cache = Untracked::parse(&bytes, HashKind::Sha1).unwrap();
+        let (stat, _) = cache.info_exclude();
+        assert_eq!(stat.ctime.secs.to_be_bytes(), number(1)[..4]);
+        assert_eq!(stat.mtime.nanos.to_be_bytes(), number(1)[12..16]);
+        assert_eq!(stat.size.to_be_bytes(), number(1)[32..]);
+    }
+
+    #[test]
+    fn without_directories() {
+        for kind in HashKind::ALL {
+            let bytes = data(kind, 0, &[]);
+            let mut cache = Untracked::parse(&bytes, kind).unwrap();
+            cache.invalidate(b"a/b");
+            let mut out = Vec::new();
+            cache.append_to(&mut out);
+            assert_eq!(out, bytes);
+        }
+    }
+
+    /// The samples that are valid after this path was added or removed, by number.
+    fn valid_after(flags: u32, path: &[u8]) -> Vec<usize> {
+        let kind = HashKind::Sha256;
+        let bytes = data(kind, flags, SAMPLE);
+        let mut cache = Untracked::parse(&bytes, kind).unwrap();
+        cache.invalidate(path);
+        let mut out = Vec::new();
+        cache.append_to(&mut out);
+        let again = Untracked::parse(&out, kind).unwrap();
+        assert!(again.directories().eq(cache.directories()));
+        for (dir, sample) in cache.directories().zip(SAMPLE) {
+            assert_eq!(dir.exclude.is_some(), sample.5, "exclude files stay");
+            assert!(dir.valid.is_some() || (dir.untracked_len == 0 && !dir.check_only));
+        }
+        cache.directories().enumerate().filter(|(_, dir)| dir.valid.is_some()).map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn i7_the_directory_of_what_came_or_went_is_invalid() {
+        assert_eq!(valid_after(0, b"file"), [1, 2, 4]);
+        assert_eq!(valid_after(0, b"a/file"), [0, 2, 4]);
+        assert_eq!(valid_after(0, b"a/sub/file"), [0, 1, 4]);
+        assert_eq!(valid_after(0, b"a/new/file"), [0, 1, 2, 4]);
+        assert_eq!(valid_after(0, b"a/"), [0, 2, 4]);
+        let shown = Untracked::SHOW_OTHER_DIRECTORIES;
+        assert_eq!(valid_after(shown, b"file"), [1, 2, 4]);
+        assert_eq!(valid_after(shown, b"a/file"), [2, 4]);
+        assert_eq!(valid_after(shown, b"a/sub/file"), [4]);
+        assert_eq!(valid_after(shown, b"a/new/file"), [2, 4]);
+    }
+
+    #[test]
+    fn i13_what_cannot_be_is_refused() {
+        for kind in HashKind::ALL {
+            for bytes in [&[0][..], &[0x80; 20], &[], &[0xff; 500], &[0; 500]] {
+                assert!(Untracked::parse(bytes, kind).is_err());
+            }
+            let good = data(kind, 0, SAMPLE);
+            let count_at = 14 + 72 + 4 + 2 * kind.len() + 11;
+            assert_eq!(good[count_at], 5);
+            for count in [4, 6] {
+                let mut bytes = good.clone();
+                bytes[count_at] = count;
+                assert_eq!(Untracked::parse(&bytes, kind).unwrap_err().at, count_at as u64);
+            }
+            let refused = |change: &dyn Fn(&mut Vec<Sample<'_>>), why: &str| {
+                let mut dirs = SAMPLE.to_vec();
+                change(&mut dirs);
+                assert!(Untracked::parse(&data(kind, 0, &dirs), kind).is_err(), "{why}");
+            };
+            refused(&|dirs| dirs[0].2 = 2, "one subdirectory too many");
+            refused(&|dirs| dirs[0].2 = 4, "one subdirectory too few");
+            refused(&|dirs| dirs[0].2 = 1 << 40, "more subdirectories than bytes");
+            refused(&|dirs| dirs[0].2 = u64::MAX, "the most subdirectories");
+            refused(&|dirs| dirs[4].0 = "b", "a name twice");
+            refused(&|dirs| dirs[4].0 = "a", "out of order");
+            refused(&|dirs| dirs[1].0 = "", "no name");
+            let mut bytes = good.clone();
+            bytes.push(0);
+            assert!(Untracked::parse(&bytes, kind).is_err(), "a stray byte");
+            *bytes.last_mut().unwrap() = 1;
+            bytes.remove(bytes.len() - 2);
+            assert!(Untracked::parse(&bytes, kind).is_err(), "no NUL at the end");
+
+            // Six valid directories of five: bit 5 of the literal word behind the bitmap's head and marker.
+            let names = good.windows(5).position(|bytes| bytes == b"last\0").unwrap() + 5;
+            let mut bytes = good.clone();
+            bytes[names + 8 + 8 + 7] |= 1 << 5;
+            bytes[names + 3] = 6;
+            let error = Untracked::parse(&bytes, kind).unwrap_err();
+            assert!(matches!(error.kind, ExtErrorKind::Bitmap(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn more_names_than_bytes() {
+        let mut bytes = data(HashKind::Sha1, 0, &[("", &["x"], 0, true, false, false)]);
+        let count_at = 14 + 72 + 4 + 40 + 11 + 1;
+        bytes.splice(count_at..=count_at, [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]);
+        let what = "untracked names";
+        assert_eq!(Untracked::parse(&bytes, HashKind::Sha1).unwrap_err().kind, ExtErrorKind::Truncated { what });
+    }
+
+    #[test]
+    fn damage() {
+        for kind in HashKind::ALL {
+            let bytes = data(kind, 2, SAMPLE);
+            for len in 0..bytes.len() {
+                assert!(Untracked::parse(&bytes[..len], kind).is_err(), "{len}");
+            }
+            for bytes in crate::ext::tests::damaged(&bytes) {
+                let Ok(mut cache) = Untracked::parse(&bytes, kind) else { continue };
+                cache.invalidate(b"a/sub/f");
+                let mut out = Vec::new();
+                cache.append_to(&mut out);
+                assert!(Untracked::parse(&out, kind).unwrap().directories().eq(cache.directories()));
+            }
+        }
+    }
+
+    #[test]
+    fn depth_costs_no_stack() {
+        let deep = 200_000;
+        let mut dirs = vec![("", &[][..], 1, false, false, false)];
+        dirs.extend(vec![("d", &[][..], 1, false, false, false); deep]);
+        dirs.push(("d", &["f"], 0, true, false, false));
+        let bytes = data(HashKind::Sha1, 0, &dirs);
+        let mut cache = Untracked::parse(&bytes, HashKind::Sha1).unwrap();
+        assert_eq!(cache.directories().last().map(|dir| dir.depth), Some(deep + 1));
+        cache.invalidate(&b"d/".repeat(deep + 1));
+        assert_eq!(cache.untracked_count(), 0);
+    }
+}
