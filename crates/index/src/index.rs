@@ -119,6 +119,11 @@ impl<'a> Index<'a> {
         Iter { slots: slots.iter(), files: self.files, kind: self.kind }
     }
 
+    /// The entries alone, for threads to share.
+    pub fn entries(&self) -> Entries<'a, '_> {
+        Entries { slots: &self.slots, files: self.files, kind: self.kind }
+    }
+
     /// Where the entry of this path and stage is, or else where it would be. O(log n).
     pub fn find(&self, path: &[u8], stage: Stage) -> Result<usize, usize> {
         self.slots.binary_search_by(|slot| slot.entry(self.files, self.kind).cmp_key(path, stage))
@@ -221,6 +226,37 @@ impl std::fmt::Debug for Index<'_> {
             .field("split", &self.is_split())
             .field("sparse", &self.sparse)
             .finish_non_exhaustive()
+    }
+}
+
+/// The entries of an index without all else: may be looked at from several threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Entries<'a, 'i> {
+    slots: &'i [Slot<'a>],
+    files: Files<'a>,
+    kind: HashKind,
+}
+
+impl<'a, 'i> Entries<'a, 'i> {
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The entry at a position.
+    #[inline]
+    pub fn get(&self, at: usize) -> Option<Entry<'a>> {
+        Some(self.slots.get(at)?.entry(self.files, self.kind))
+    }
+
+    /// All in order.
+    pub fn iter(&self) -> Iter<'a, 'i> {
+        Iter { slots: self.slots.iter(), files: self.files, kind: self.kind }
     }
 }
 

@@ -13,6 +13,7 @@ mod write;
 pub mod ext;
 pub mod path;
 
+pub mod file;
 pub mod source;
 
 mod entry;
@@ -30,7 +31,7 @@ pub use edit::{AddOptions, Added};
 pub use entry::{Entry, Flags, Mode, NewEntry, Stage};
 pub use error::{EditError, ExtError, ExtErrorKind, ReadError, ReadErrorKind, WriteError};
 pub use header::{Header, Version};
-pub use index::{Extension, Index, Iter};
+pub use index::{Entries, Extension, Index, Iter};
 pub use observer::{Observer, Quiet};
 pub use read::ReadOptions;
 pub use stat::{Stat, Time};

@@ -128,6 +128,16 @@ impl<'a> Index<'a> {
         self.write_parts(out, options, parts)
     }
 
+    /// Writes the index as one file, even if it is split.
+    pub(crate) fn write_whole<W: Write>(
+        &mut self,
+        out: W,
+        options: &WriteOptions<'_>,
+    ) -> Result<(W, Written), WriteError> {
+        self.smudge(options);
+        self.write_parts(out, options, Parts::Whole)
+    }
+
     /// Writes all entries as a shared index: no extensions, always with its checksum, which will be its name.
     pub(crate) fn write_shared<W: Write>(
         &mut self,
