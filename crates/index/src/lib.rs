@@ -10,6 +10,9 @@ mod edit;
 mod read;
 mod write;
 
+pub mod sparse;
+pub mod trees;
+
 pub mod ext;
 pub mod path;
 
