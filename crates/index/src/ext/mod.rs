@@ -11,13 +11,13 @@
 //! first byte.
 
 pub mod eoie;
-pub mod fsmn;
 pub mod ieot;
 
-pub(crate) mod link;
-pub(crate) mod reuc;
-pub(crate) mod tree;
-pub(crate) mod untr;
+mod fsmn;
+mod link;
+mod reuc;
+mod tree;
+mod untr;
 
 pub use fsmn::Fsmonitor;
 pub use link::Link;
