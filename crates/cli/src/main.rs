@@ -6,6 +6,7 @@
 //! * [`env`](mod@env), [`config`], [`number`], [`quote`] are variables and settings, and how git writes them.
 //! * [`options`] is a table of options, read the way git's commands read theirs.
 //! * [`refs`], [`revs`], [`index_ids`] lead from names to object ids.
+//! * [`index`](mod@index) and [`objects`] are the repository's index and object store, for commands that change them.
 //! * [`progress`] shows meters.
 
 #![forbid(unsafe_code)]
@@ -23,8 +24,10 @@ mod args;
 mod cmd;
 mod config;
 mod env;
+mod index;
 mod index_ids;
 mod number;
+mod objects;
 mod options;
 mod progress;
 mod quote;

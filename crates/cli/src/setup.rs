@@ -32,6 +32,10 @@ pub(crate) struct Repository {
     pub(crate) env: Environment,
     /// `HEAD`, the index, and what else a work tree has for itself.
     pub(crate) git_dir: PathBuf,
+    /// The root of the work tree, if there is one.
+    pub(crate) work_tree: Option<PathBuf>,
+    /// Where in the work tree the user stands: empty at the root and outside of it, else a path that ends in `/`.
+    pub(crate) prefix: Vec<u8>,
     /// References, configuration and objects, shared by all work trees.
     pub(crate) common_dir: PathBuf,
     /// Where objects are.
@@ -64,12 +68,21 @@ impl Repository {
             refuse_implicit_bare(&config, &found.git_dir)?;
         }
         // git works at the root of the work tree: names of output files count from there.
-        if let Some(root) = work_tree.filter(|root| env.cwd().starts_with(root)) {
-            env.enter(&root);
+        let mut prefix = Vec::new();
+        if let Some(root) = &work_tree
+            && let Ok(below) = env.cwd().strip_prefix(root)
+        {
+            for part in below.components() {
+                prefix.extend_from_slice(&os_bytes(part.as_os_str()));
+                prefix.push(b'/');
+            }
+            env.enter(root);
         }
         let objects_dir = env.path("GIT_OBJECT_DIRECTORY").unwrap_or_else(|| common_dir.join("objects"));
         Ok(Repository {
             git_dir: found.git_dir,
+            work_tree,
+            prefix,
             common_dir,
             objects_dir,
             hash: format.hash,
@@ -119,8 +132,18 @@ impl Repository {
         Ok(graph)
     }
 
+    /// The root of the work tree, for commands that cannot do without.
+    pub(crate) fn need_work_tree(&self) -> Result<&Path, Failure> {
+        self.work_tree.as_deref().ok_or_else(|| Failure::fatal("this operation must be run in a work tree"))
+    }
+
     /// How packs and what belongs to them are written: permissions and durability as configured.
     pub(crate) fn publish_options(&self) -> Result<publish::Options, Failure> {
+        self.publish_options_of(Part::Packs)
+    }
+
+    /// How files of this part of the repository are written: permissions and durability as configured.
+    pub(crate) fn publish_options_of(&self, part: Part) -> Result<publish::Options, Failure> {
         let shared = match self.config.last("core.sharedrepository") {
             None => Shared::Umask,
             Some(entry) => match &entry.value {
@@ -131,9 +154,11 @@ impl Repository {
             },
         };
         let synced = match self.config.text("core.fsync")? {
-            Some(list) => syncs_packs(&String::from_utf8_lossy(list)),
-            None => true,
+            Some(list) => part.is_synced(&String::from_utf8_lossy(list)),
+            None => part == Part::Packs,
         };
+        let old = self.config.truth("core.fsyncobjectfiles")?.unwrap_or(false);
+        let synced = synced || (part == Part::LooseObjects && old);
         // git's test suite turns syncing off by this variable.
         let synced = synced && self.env.truth("GIT_TEST_FSYNC", true)?;
         let fsync = match self.config.text("core.fsyncmethod")? {
@@ -174,23 +199,40 @@ impl Repository {
     }
 }
 
-/// Whether a list as `core.fsync` takes it names packs: parts and groups of parts, `-` for "not", `none` to start from
-/// nothing. The beginning of a name will do.
-fn syncs_packs(list: &str) -> bool {
-    const WITH_PACKS: [&str; 5] = ["pack", "objects", "committed", "added", "all"];
-    let (mut base, mut named, mut denied) = (true, false, false);
-    for word in list.split([',', ' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()) {
-        let (name, negated) = match word.strip_prefix('-') {
-            Some(name) => (name, true),
-            None => (word, false),
+/// What `core.fsync` tells apart, as far as it is written here (git-config, `core.fsync`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Packs, and what belongs to them.
+    Packs,
+    /// Objects in files of their own.
+    LooseObjects,
+    /// The index.
+    Index,
+}
+
+impl Part {
+    /// Whether a list as `core.fsync` takes it names this part: parts and groups of parts, `-` for "not", `none` to start
+    /// from nothing. The beginning of a name will do.
+    fn is_synced(self, list: &str) -> bool {
+        let names: &[&str] = match self {
+            Part::Packs => &["pack", "objects", "committed", "added", "all"],
+            Part::LooseObjects => &["loose-object", "objects", "committed", "added", "all"],
+            Part::Index => &["index", "added", "all"],
         };
-        if name == "none" {
-            base = false;
-        } else if !name.is_empty() && WITH_PACKS.iter().any(|part| part.starts_with(name)) {
-            *(if negated { &mut denied } else { &mut named }) = true;
+        let (mut base, mut named, mut denied) = (self == Part::Packs, false, false);
+        for word in list.split([',', ' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()) {
+            let (name, negated) = match word.strip_prefix('-') {
+                Some(name) => (name, true),
+                None => (word, false),
+            };
+            if name == "none" {
+                base = false;
+            } else if !name.is_empty() && names.iter().any(|part| part.starts_with(name)) {
+                *(if negated { &mut denied } else { &mut named }) = true;
+            }
         }
+        (base && !denied) || named
     }
-    (base && !denied) || named
 }
 
 /// The git directory, and how it came to be that.
