@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 
 use crate::edit::{AddOptions, check_new};
-use crate::entry::{Entry, NewEntry, Slot, Stage};
+use crate::entry::{Entry, NewEntry, Stage};
 use crate::error::EditError;
 use crate::index::Index;
+use crate::store::Slot;
 
 /// Changes to be made together, in the order they are added: the outcome is that of making them one by one.
 #[derive(Debug, Clone, Default)]
@@ -80,7 +81,7 @@ struct Place<'a> {
     path: &'a [u8],
     stage: Stage,
     /// `None`: removed, or never more than in between.
-    slot: Option<Slot<'a>>,
+    slot: Option<Slot>,
     /// What was there before, if anything.
     old: Option<usize>,
     /// The last change that put an entry here, counted from 1; 0: none. It drives out files and directories that
@@ -116,7 +117,7 @@ impl<'a> Index<'a> {
 
     /// Walks entries and changes side by side.
     fn merge(
-        &self,
+        &mut self,
         batch: &Batch<'_>,
         order: &[usize],
         options: &AddOptions,
@@ -142,14 +143,14 @@ impl<'a> Index<'a> {
     }
 
     fn count_before(&self, from: usize, path: &[u8]) -> usize {
-        let less = |at: usize| self.slots.get(at).is_some_and(|slot| slot.path(self.kind) < path);
+        let less = |at: usize| self.slots.get(at).is_some_and(|slot| self.store.path(*slot) < path);
         let (mut low, mut step) = (from, 1);
         while less(low + step - 1) {
             low += step;
             step *= 2;
         }
         let end = (low + step).min(self.len());
-        low += self.slots.get(low..end).unwrap_or_default().partition_point(|slot| slot.path(self.kind) < path);
+        low += self.slots.get(low..end).unwrap_or_default().partition_point(|slot| self.store.path(*slot) < path);
         low - from
     }
 
@@ -164,7 +165,7 @@ impl<'a> Index<'a> {
     /// Plays the changes of one path.
     #[expect(clippy::too_many_arguments, reason = "one step of `merge`, in a function of its own for its length")]
     fn change_path(
-        &self,
+        &mut self,
         range: std::ops::Range<usize>,
         path: &[u8],
         group: &[usize],
@@ -175,7 +176,7 @@ impl<'a> Index<'a> {
     ) -> Result<(), EditError> {
         let path: &'a [u8] = match self.get(range.start).filter(|_| !range.is_empty()) {
             Some(entry) => entry.path(),
-            None => self.arena.alloc_slice_copy(path),
+            None => self.store.arena.alloc_slice_copy(path),
         };
         let mut now = Stage::ALL.map(|stage| Place { path, stage, slot: None, old: None, put: 0, driven_out: false });
         for at in range {
@@ -186,10 +187,6 @@ impl<'a> Index<'a> {
                 (place.slot, place.old) = (Some(slot), Some(at));
             }
         }
-        let entry_of = |slot: Slot<'a>| slot.entry(self.files, self.kind);
-        let resolve = |places: &mut [Place<'a>], resolved: &mut Vec<Entry<'a>>| {
-            resolved.extend(places.iter_mut().filter_map(|place| place.slot.take()).map(entry_of));
-        };
         for &n in group {
             match batch.changes.get(n) {
                 Some(Change::Put(new)) => {
@@ -197,15 +194,15 @@ impl<'a> Index<'a> {
                         return Err(EditError::NotThere { path: path.into() });
                     }
                     if new.stage == Stage::Merged {
-                        resolve(now.get_mut(1..).unwrap_or_default(), resolved);
+                        self.resolve(now.get_mut(1..).unwrap_or_default(), resolved);
                     }
                     let Some(place) = now.get_mut(new.stage as usize) else { continue };
                     place.put = n + 1;
-                    if place.slot.is_none_or(|slot| NewEntry::from(entry_of(slot)) != *new) {
-                        place.slot = Some(Slot::store(self.arena, new));
+                    if place.slot.is_none_or(|slot| NewEntry::from(self.store.entry(slot)) != *new) {
+                        place.slot = Some(self.store.put(new));
                     }
                 }
-                Some(Change::Remove(_)) => resolve(&mut now, resolved),
+                Some(Change::Remove(_)) => self.resolve(&mut now, resolved),
                 Some(Change::RemoveStage(_, stage)) => {
                     if let Some(place) = now.get_mut(*stage as usize) {
                         place.slot = None;
@@ -216,6 +213,11 @@ impl<'a> Index<'a> {
         }
         places.extend(now.into_iter().filter(|place| place.slot.is_some() || place.old.is_some() || place.put > 0));
         Ok(())
+    }
+
+    fn resolve(&self, places: &mut [Place<'a>], resolved: &mut Vec<Entry<'a>>) {
+        let gone = places.iter_mut().filter_map(|place| place.slot.take());
+        resolved.extend(gone.map(|slot| self.store.entry(slot)));
     }
 
     /// Nothing may be put into a directory that stands as one entry.
@@ -247,7 +249,7 @@ impl<'a> Index<'a> {
             let now = place.slot.filter(|_| !place.driven_out);
             match (before, now) {
                 (None, None) => continue,
-                (Some(before), Some(now)) if before.is(&now) => {}
+                (Some(before), Some(now)) if before == now => {}
                 (Some(_), Some(_)) => {
                     done.replaced += 1;
                     self.path_changed(place.path, false);
@@ -259,7 +261,7 @@ impl<'a> Index<'a> {
                 (Some(before), None) => {
                     done.removed += 1;
                     if place.driven_out {
-                        let entry = before.entry(self.files, self.kind);
+                        let entry = self.store.entry(before);
                         self.resolve_undo.record(entry.path(), entry.stage(), entry.mode(), entry.id());
                     }
                     self.path_changed(place.path, true);
@@ -267,7 +269,7 @@ impl<'a> Index<'a> {
             }
             let Some(now) = now else { continue };
             slots.push(now);
-            let same = before.is_some_and(|before| before.is(&now));
+            let same = before == Some(now);
             let column = |at: Option<usize>| at.and_then(|at| old_of.get(at).copied()).unwrap_or(0);
             if !self.marks.is_empty() {
                 let old = place.old.filter(|_| same).and_then(|at| self.marks.get(at).copied());
@@ -337,7 +339,7 @@ impl<'a> Index<'a> {
     /// # Errors
     /// Out of order, or an id of the wrong kind; the index is then as it was. Paths are not checked.
     pub fn replace_entries<'p>(&mut self, entries: impl IntoIterator<Item = NewEntry<'p>>) -> Result<(), EditError> {
-        let mut slots: Vec<Slot<'a>> = Vec::new();
+        let mut slots: Vec<Slot> = Vec::new();
         let mut marks = Vec::new();
         let mut at = 0;
         let mut previous: (&[u8], Stage) = (&[], Stage::Merged);
@@ -354,12 +356,12 @@ impl<'a> Index<'a> {
             let same = self.get(at).is_some_and(|old| NewEntry::from(old) == new);
             let slot = match self.slots.get(at).filter(|_| same) {
                 Some(&slot) => slot,
-                None => Slot::store(self.arena, &new),
+                None => self.store.put(&new),
             };
             if !self.marks.is_empty() {
                 marks.push(self.marks.get(at).copied().filter(|_| same).unwrap_or(0));
             }
-            let entry = slot.entry(self.files, self.kind);
+            let entry = self.store.entry(slot);
             previous = (entry.path(), entry.stage());
             slots.push(slot);
         }
@@ -378,8 +380,8 @@ impl<'a> Index<'a> {
         let mut of = Vec::with_capacity(self.slots.len());
         let mut shared = (0u32..).zip(&split.slots).peekable();
         for slot in &self.slots {
-            let entry = slot.entry(self.files, self.kind);
-            let base = |slot: &Slot<'a>| slot.entry(self.files, self.kind).cmp_key(entry.path(), entry.stage());
+            let entry = self.store.entry(*slot);
+            let base = |slot: &Slot| self.store.entry(*slot).cmp_key(entry.path(), entry.stage());
             while shared.next_if(|(_, slot)| base(slot).is_lt()).is_some() {}
             of.push(shared.next_if(|(_, slot)| base(slot).is_eq()).map_or(0, |(at, _)| at + 1));
         }

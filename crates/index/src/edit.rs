@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use object::{HashKind, ObjectId};
 
-use crate::entry::{Entry, Flags, Mode, NewEntry, Slot, Stage};
+use crate::entry::{Entry, Flags, Mode, NewEntry, Stage};
 use crate::error::EditError;
 use crate::ext::{CacheTree, ResolveUndo, Untracked};
 use crate::header::Version;
@@ -12,6 +12,7 @@ use crate::index::{Index, MARK_FSMONITOR, MARK_UP_TO_DATE};
 use crate::path::{self, PathChecks};
 use crate::split::Split;
 use crate::stat::{Stat, Time};
+use crate::store::Slot;
 
 /// What adding may do. All fields have setters of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,7 @@ impl Default for AddOptions {
 
 impl AddOptions {
     /// Sets [`AddOptions::add`].
+    #[expect(clippy::should_implement_trait, reason = "a setter is named after its field")]
     pub fn add(mut self, yes: bool) -> Self {
         self.add = yes;
         self
@@ -135,7 +137,8 @@ impl<'a> Index<'a> {
                 Ok(Added::Replaced(at))
             }
             Err(at) => {
-                self.insert_at(at, Slot::store(self.arena, entry));
+                let slot = self.store.put(entry);
+                self.insert_at(at, slot);
                 self.path_changed(entry.path, true);
                 Ok(Added::Inserted(at))
             }
@@ -210,7 +213,7 @@ impl<'a> Index<'a> {
             return false;
         }
         if let Some(slot) = self.slots.get_mut(at) {
-            *slot = Slot::store(self.arena, &new);
+            *slot = self.store.put(&new);
         }
         self.changed = true;
         true
@@ -323,12 +326,12 @@ impl<'a> Index<'a> {
 
     fn replace_entry(&mut self, at: usize, entry: &NewEntry<'_>) {
         let Some(slot) = self.slots.get_mut(at) else { return };
-        *slot = Slot::store(self.arena, entry);
+        *slot = self.store.put(entry);
         self.clear_marks(at, MARK_FSMONITOR | MARK_UP_TO_DATE);
         self.path_changed(entry.path, false);
     }
 
-    fn insert_at(&mut self, at: usize, slot: Slot<'a>) {
+    fn insert_at(&mut self, at: usize, slot: Slot) {
         if !self.marks.is_empty() {
             self.marks.insert(at, 0);
         }

@@ -12,13 +12,10 @@
 //!
 //! Big endian (gitformat-index, "Index entry"). Version 4 puts a number in front of the path: `path_v4`.
 //!
-//! In memory an entry is one slice. Most lie where they were read, head and path side by side, so that reading a
-//! million of them allocates nothing but the list; those that were edited or came from a version 4 file are in the arena.
+//! Where entries lie in memory: `store`.
 
 use std::cmp::Ordering;
-use std::ops::Range;
 
-use bumpalo::Bump;
 use object::{HashKind, ObjectId};
 
 pub use object::tree::Mode;
@@ -272,147 +269,6 @@ impl<'a> From<Entry<'a>> for NewEntry<'a> {
             stage: entry.stage(),
             stat: entry.stat(),
             flags: entry.flags(),
-        }
-    }
-}
-
-/// An entry as the index holds it: one slice whose last byte tells which form it has.
-///
-/// | last byte | slice |
-/// |---|---|
-/// | [`INLINE`] | head, path, NUL: a version 2 or 3 entry where it was read, or one in the arena |
-/// | [`OWN`], [`SHARED`] | path, offset of the head in that file (8 bytes, little endian), the byte: version 4 |
-///
-/// 16 bytes. The head of a version 4 entry stays where it is, since copying a million of them costs more than reading them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot<'a>(&'a [u8]);
-
-const INLINE: u8 = 0;
-/// The head is in the file itself.
-pub(crate) const OWN: u8 = 1;
-/// The head is in the shared index of a split one.
-pub(crate) const SHARED: u8 = 2;
-
-/// Bytes behind the path of an entry whose head lies elsewhere.
-pub(crate) const OUTLINE_TAIL: usize = 9;
-
-/// The bytes that slots may point into: the file, and its shared index.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Files<'a> {
-    pub(crate) own: &'a [u8],
-    pub(crate) shared: &'a [u8],
-}
-
-impl<'a> Slot<'a> {
-    /// A record as it lies in a version 2 or 3 file, up to and with the NUL behind the path.
-    #[inline]
-    pub(crate) fn from_record(record: &'a [u8]) -> Self {
-        Slot(record)
-    }
-
-    /// A path in the arena with [`OUTLINE_TAIL`] bytes behind it.
-    #[inline]
-    pub(crate) fn from_outline(outline: &'a [u8]) -> Self {
-        Slot(outline)
-    }
-
-    /// Copies an entry into the arena. `extended` is kept out of the head where it is zero.
-    pub(crate) fn store(arena: &'a Bump, entry: &NewEntry<'_>) -> Self {
-        let mut record = Vec::with_capacity(ID_AT + 32 + 4 + entry.path.len() + 1);
-        let stat = entry.stat.to_bytes();
-        record.extend_from_slice(&stat[..24]);
-        record.extend_from_slice(&entry.mode.0.to_be_bytes());
-        record.extend_from_slice(&stat[24..]);
-        record.extend_from_slice(entry.id.as_bytes());
-        let mut word = (entry.stage as u16) << STAGE_SHIFT;
-        word |= u16::try_from(entry.path.len()).unwrap_or(NAME_MASK).min(NAME_MASK);
-        word |= if entry.flags.assume_valid { ASSUME_VALID } else { 0 };
-        let mut extended = if entry.flags.skip_worktree { SKIP_WORKTREE } else { 0 };
-        extended |= if entry.flags.intent_to_add { INTENT_TO_ADD } else { 0 };
-        word |= if extended != 0 { EXTENDED } else { 0 };
-        record.extend_from_slice(&word.to_be_bytes());
-        if extended != 0 {
-            record.extend_from_slice(&extended.to_be_bytes());
-        }
-        record.extend_from_slice(entry.path);
-        record.push(INLINE);
-        Slot(arena.alloc_slice_copy(&record))
-    }
-
-    /// The file this entry lies in, and its bytes there with the padding, if they are exactly what a writer of version 2 or
-    /// 3 would write.
-    #[inline]
-    pub(crate) fn verbatim(self, files: Files<'a>, kind: HashKind) -> Option<(&'a [u8], Range<usize>)> {
-        let inside = |file: &'a [u8]| {
-            // Addresses are compared, never followed: the range is taken from the file's own slice.
-            let start = self.0.as_ptr().addr().checked_sub(file.as_ptr().addr())?;
-            (start < file.len()).then_some((file, start))
-        };
-        let (file, start) = inside(files.own).or_else(|| inside(files.shared))?;
-        let end = start.checked_add((self.0.len() + 7) & !7)?;
-        let (record, padding) = file.get(start..end)?.split_at_checked(self.0.len())?;
-        let base = head_len(kind);
-        let plain = be16(record, base - 2) & EXTENDED == 0 || be16(record, base) != 0;
-        let zero = padding.iter().all(|&byte| byte == 0);
-        (record.last() == Some(&INLINE) && plain && zero).then_some((file, start..end))
-    }
-
-    /// Whether both are the very same bytes in memory.
-    #[inline]
-    pub(crate) fn is(&self, other: &Slot<'_>) -> bool {
-        std::ptr::eq(self.0, other.0)
-    }
-
-    #[inline]
-    pub(crate) fn entry(self, files: Files<'a>, kind: HashKind) -> Entry<'a> {
-        let Some((&form, rest)) = self.0.split_last() else { return Entry::new(&[], &[], kind) };
-        let base = head_len(kind);
-        if form == INLINE {
-            let extended = be16(rest, base - 2) & EXTENDED != 0;
-            let (head, path) = rest.split_at_checked(base + if extended { 2 } else { 0 }).unwrap_or_default();
-            return Entry::new(head, path, kind);
-        }
-        let Some((path, offset)) = rest.split_last_chunk::<8>() else { return Entry::new(&[], &[], kind) };
-        let file = if form == OWN { files.own } else { files.shared };
-        let at = usize::try_from(u64::from_le_bytes(*offset)).unwrap_or(usize::MAX);
-        let bytes = file.get(at..).unwrap_or_default();
-        let extended = be16(bytes, base - 2) & EXTENDED != 0;
-        Entry::new(bytes.get(..base + if extended { 2 } else { 0 }).unwrap_or_default(), path, kind)
-    }
-
-    /// Only the path: all that a search needs.
-    #[inline]
-    pub(crate) fn path(self, kind: HashKind) -> &'a [u8] {
-        self.entry(Files::default(), kind).path()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_stored_is_what_was_given() {
-        let arena = Bump::new();
-        for kind in HashKind::ALL {
-            for path in [&b"a"[..], &[b'x'; 4094], &[b'x'; 4095], &[b'x'; 5000]] {
-                for bits in 0..32u8 {
-                    let new = NewEntry {
-                        path,
-                        id: kind.empty_blob(),
-                        mode: Mode(0o100_755),
-                        stage: Stage::from_bits(bits >> 3),
-                        stat: Stat { size: 7, gid: 9, ..Stat::default() },
-                        flags: Flags {
-                            assume_valid: bits & 1 != 0,
-                            skip_worktree: bits & 2 != 0,
-                            intent_to_add: bits & 4 != 0,
-                        },
-                    };
-                    let entry = Slot::store(&arena, &new).entry(Files::default(), kind);
-                    assert_eq!(NewEntry::from(entry), new);
-                }
-            }
         }
     }
 }

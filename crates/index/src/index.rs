@@ -5,27 +5,28 @@ use std::ops::Range;
 use bumpalo::Bump;
 use object::{HashKind, ObjectId};
 
-use crate::entry::{Entry, Files, Slot, Stage};
+use crate::entry::{Entry, Stage};
 use crate::ext::{CacheTree, ResolveUndo, Untracked};
 use crate::header::Version;
 use crate::split::Split;
 use crate::stat::Time;
+use crate::store::{Records, Slot, Store};
 
 /// An index: what [`read`](Index::read) found or [`new`](Index::new) begins with, as edits have changed it since.
 ///
 /// `'a` is the life of the arena, and of the bytes that were read: entries of a version 2 or 3 file stay where they lie in
-/// those, all others are in the arena. 16 bytes an entry come on top; nothing else grows with their number.
+/// those. Edited entries are in the arena, and so are the paths of a version 4 file, once one of the 64 around them is
+/// looked at. Eight bytes an entry come on top; nothing else grows with their number.
 ///
 /// Positions count from 0 in the index's order (path as bytes, then stage) and shift with edits.
 pub struct Index<'a> {
-    pub(crate) arena: &'a Bump,
-    pub(crate) files: Files<'a>,
+    pub(crate) store: Store<'a>,
     pub(crate) kind: HashKind,
     pub(crate) version: Version,
-    pub(crate) slots: Vec<Slot<'a>>,
+    pub(crate) slots: Vec<Slot>,
     /// What is known of each entry in memory only, as `MARK_` bits; empty: nothing of any.
     pub(crate) marks: Vec<u8>,
-    pub(crate) split: Option<Split<'a>>,
+    pub(crate) split: Option<Split>,
     pub(crate) sparse: bool,
     pub(crate) tree: Option<CacheTree<'a>>,
     pub(crate) resolve_undo: ResolveUndo,
@@ -56,8 +57,7 @@ impl<'a> Index<'a> {
     /// [`set_version`](Index::set_version) asks for another.
     pub fn new(arena: &'a Bump, kind: HashKind) -> Self {
         Index {
-            arena,
-            files: Files::default(),
+            store: Store::new(arena, kind),
             kind,
             version: Version::V2,
             slots: Vec::new(),
@@ -87,7 +87,7 @@ impl<'a> Index<'a> {
 
     /// The arena it was made with.
     pub fn arena(&self) -> &'a Bump {
-        self.arena
+        self.store.arena
     }
 
     /// Number of entries.
@@ -103,7 +103,7 @@ impl<'a> Index<'a> {
     /// The entry at a position.
     #[inline]
     pub fn get(&self, at: usize) -> Option<Entry<'a>> {
-        Some(self.slots.get(at)?.entry(self.files, self.kind))
+        Some(self.store.entry(*self.slots.get(at)?))
     }
 
     /// All entries in order.
@@ -116,31 +116,32 @@ impl<'a> Index<'a> {
     pub fn iter_range(&self, range: Range<usize>) -> Iter<'a, '_> {
         let end = range.end.min(self.len());
         let slots = self.slots.get(range.start.min(end)..end).unwrap_or_default();
-        Iter { slots: slots.iter(), files: self.files, kind: self.kind }
+        Iter { slots: slots.iter(), store: &self.store }
     }
 
     /// The entries alone, for threads to share.
     pub fn entries(&self) -> Entries<'a, '_> {
-        Entries { slots: &self.slots, files: self.files, kind: self.kind }
+        self.store.expand();
+        Entries { slots: &self.slots, records: &self.store.records, kind: self.kind }
     }
 
     /// Where the entry of this path and stage is, or else where it would be. O(log n).
     pub fn find(&self, path: &[u8], stage: Stage) -> Result<usize, usize> {
-        self.slots.binary_search_by(|slot| slot.entry(self.files, self.kind).cmp_key(path, stage))
+        self.slots.binary_search_by(|slot| self.store.entry(*slot).cmp_key(path, stage))
     }
 
     /// The positions of all stages of exactly this path. O(log n).
     pub fn range(&self, path: &[u8]) -> Range<usize> {
-        let start = self.slots.partition_point(|slot| slot.path(self.kind) < path);
-        let stages = self.slots.iter().skip(start).take_while(|slot| slot.path(self.kind) == path);
+        let start = self.slots.partition_point(|slot| self.store.path(*slot) < path);
+        let stages = self.slots.iter().skip(start).take_while(|slot| self.store.path(**slot) == path);
         start..start + stages.count()
     }
 
     /// The positions of all entries whose path begins with these bytes: a directory's if they end in `/`. O(log n).
     pub fn prefix(&self, prefix: &[u8]) -> Range<usize> {
-        let start = self.slots.partition_point(|slot| slot.path(self.kind) < prefix);
+        let start = self.slots.partition_point(|slot| self.store.path(*slot) < prefix);
         let behind = self.slots.get(start..).unwrap_or_default();
-        start..start + behind.partition_point(|slot| slot.path(self.kind).starts_with(prefix))
+        start..start + behind.partition_point(|slot| self.store.path(*slot).starts_with(prefix))
     }
 
     /// Whether any entry is of an unresolved merge. O(n).
@@ -232,12 +233,12 @@ impl std::fmt::Debug for Index<'_> {
 /// The entries of an index without all else: may be looked at from several threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries<'a, 'i> {
-    slots: &'i [Slot<'a>],
-    files: Files<'a>,
+    slots: &'i [Slot],
+    records: &'i Records<'a>,
     kind: HashKind,
 }
 
-impl<'a, 'i> Entries<'a, 'i> {
+impl<'a> Entries<'a, '_> {
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -251,21 +252,20 @@ impl<'a, 'i> Entries<'a, 'i> {
     /// The entry at a position.
     #[inline]
     pub fn get(&self, at: usize) -> Option<Entry<'a>> {
-        Some(self.slots.get(at)?.entry(self.files, self.kind))
+        Some(self.records.entry(*self.slots.get(at)?, self.kind, None))
     }
 
     /// All in order.
-    pub fn iter(&self) -> Iter<'a, 'i> {
-        Iter { slots: self.slots.iter(), files: self.files, kind: self.kind }
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Entry<'a>> + DoubleEndedIterator {
+        self.slots.iter().map(|&slot| self.records.entry(slot, self.kind, None))
     }
 }
 
 /// Entries in order.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Iter<'a, 'i> {
-    slots: std::slice::Iter<'i, Slot<'a>>,
-    files: Files<'a>,
-    kind: HashKind,
+    slots: std::slice::Iter<'i, Slot>,
+    store: &'i Store<'a>,
 }
 
 impl<'a> Iterator for Iter<'a, '_> {
@@ -273,7 +273,7 @@ impl<'a> Iterator for Iter<'a, '_> {
 
     #[inline]
     fn next(&mut self) -> Option<Entry<'a>> {
-        Some(self.slots.next()?.entry(self.files, self.kind))
+        Some(self.store.entry(*self.slots.next()?))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -282,13 +282,13 @@ impl<'a> Iterator for Iter<'a, '_> {
 
     #[inline]
     fn nth(&mut self, n: usize) -> Option<Entry<'a>> {
-        Some(self.slots.nth(n)?.entry(self.files, self.kind))
+        Some(self.store.entry(*self.slots.nth(n)?))
     }
 }
 
 impl DoubleEndedIterator for Iter<'_, '_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        Some(self.slots.next_back()?.entry(self.files, self.kind))
+        Some(self.store.entry(*self.slots.next_back()?))
     }
 }
 

@@ -90,6 +90,6 @@ fn map(file: &File, len: u64) -> io::Result<Mmap> {
     // git replaces an index and never writes into one; who cannot rely on that is told by `ByteSource::Auto` to use `Heap`.
     #[expect(unsafe_code, reason = "a file mapping cannot be made without; the caller can choose ByteSource::Heap")]
     unsafe {
-        MmapOptions::new().len(len).map_copy_read_only(file)
+        MmapOptions::new().len(len).populate().map_copy_read_only(file)
     }
 }

@@ -4,45 +4,41 @@
 //! shared entries that are replaced. Its own entries are first the replacements, without paths, in the shared order,
 //! then what was added (gitformat-index, "Split index").
 
-use bumpalo::Bump;
 use ewah::EwahBuf;
-use object::{HashKind, ObjectId};
+use object::ObjectId;
 
-use crate::entry::{Entry, Files, NewEntry, Slot};
+use crate::entry::{Entry, NewEntry};
 use crate::ext::Link;
+use crate::store::{Slot, Store};
 
 /// How an index is split: the shared index it builds on.
-pub(crate) struct Split<'a> {
+pub(crate) struct Split {
     /// Its checksum; `None` if it is still to be written.
     pub(crate) base: Option<ObjectId>,
     /// Its entries.
-    pub(crate) slots: Vec<Slot<'a>>,
+    pub(crate) slots: Vec<Slot>,
     /// For each entry of the index, 1 + its position there; 0 if it is not from there. Empty: none is.
     pub(crate) of: Vec<u32>,
 }
 
 /// Puts the own entries on top of the shared ones. Linear.
-pub(crate) fn merge<'a>(
-    arena: &'a Bump,
-    files: Files<'a>,
-    kind: HashKind,
-    own: Vec<Slot<'a>>,
-    base: Vec<Slot<'a>>,
+pub(crate) fn merge(
+    store: &mut Store<'_>,
+    mut own: Vec<Slot>,
+    base: Vec<Slot>,
     link: &Link<'_>,
-) -> Result<(Vec<Slot<'a>>, Split<'a>), &'static str> {
+) -> Result<(Vec<Slot>, Split), &'static str> {
     let mut deleted = link.delete.iter().flat_map(|bits| bits.ones()).peekable();
     let mut replaced = link.replace.iter().flat_map(|bits| bits.ones()).peekable();
+    let added = own.split_off(own.iter().take_while(|slot| store.path(**slot).is_empty()).count());
     let mut own = own.into_iter();
-    let replacements = own.as_slice().iter().take_while(|slot| slot.path(kind).is_empty()).count();
-    let added = own.as_slice().get(replacements..).unwrap_or_default();
-    let path_of = |slot: &Slot<'a>| slot.entry(files, kind);
-    if added.iter().any(|slot| slot.path(kind).is_empty()) {
+    if added.iter().any(|slot| store.path(*slot).is_empty()) {
         return Err("an added entry has no path");
     }
-    if added.windows(2).any(|pair| matches!(pair, [a, b] if !before(path_of(a), path_of(b)))) {
+    if added.windows(2).any(|pair| matches!(pair, [a, b] if !before(store.entry(*a), store.entry(*b)))) {
         return Err("added entries are out of order");
     }
-    let mut added = added.to_vec().into_iter().peekable();
+    let mut added = added.into_iter().peekable();
 
     let mut slots = Vec::with_capacity(base.len() + added.len());
     let mut of = Vec::with_capacity(base.len() + added.len());
@@ -54,18 +50,18 @@ pub(crate) fn merge<'a>(
             }
             continue;
         }
-        let shared = slot.entry(files, kind);
+        let shared = store.entry(slot);
         let mut here = slot;
         if is_replaced {
-            let with = own.next().filter(|with| with.path(kind).is_empty()).ok_or("too few replacements")?;
-            here = Slot::store(arena, &NewEntry { path: shared.path(), ..with.entry(files, kind).into() });
+            let entry = store.entry(own.next().ok_or("too few replacements")?);
+            here = store.put(&NewEntry { path: shared.path(), ..entry.into() });
         }
-        while let Some(slot) = added.next_if(|slot| before(path_of(slot), shared)) {
+        while let Some(slot) = added.next_if(|slot| before(store.entry(*slot), shared)) {
             slots.push(slot);
             of.push(0);
         }
         // An added entry of the same path and stage takes the shared one's place.
-        if let Some(slot) = added.next_if(|slot| !before(shared, path_of(slot))) {
+        if let Some(slot) = added.next_if(|slot| !before(shared, store.entry(*slot))) {
             here = slot;
         }
         slots.push(here);
@@ -74,7 +70,7 @@ pub(crate) fn merge<'a>(
     if deleted.next().is_some() || replaced.next().is_some() {
         return Err("a bit lies beyond the shared entries");
     }
-    if own.as_slice().first().is_some_and(|slot| slot.path(kind).is_empty()) {
+    if own.next().is_some() {
         return Err("too many replacements");
     }
     for slot in added {
@@ -89,18 +85,18 @@ fn before(a: Entry<'_>, b: Entry<'_>) -> bool {
 }
 
 /// What a split index writes into its own file.
-pub(crate) struct Own<'a> {
+pub(crate) struct Own {
     /// Replacements in shared order, to be written without their paths.
-    pub(crate) replacements: Vec<Slot<'a>>,
+    pub(crate) replacements: Vec<Slot>,
     /// Entries that are not in the shared file.
-    pub(crate) added: Vec<Slot<'a>>,
+    pub(crate) added: Vec<Slot>,
     pub(crate) delete: EwahBuf,
     pub(crate) replace: EwahBuf,
 }
 
-impl<'a> Split<'a> {
+impl Split {
     /// Compares the entries with the shared ones. Linear; an entry that lies where the shared one lies is not looked at.
-    pub(crate) fn own(&self, slots: &[Slot<'a>], files: Files<'a>, kind: HashKind) -> Own<'a> {
+    pub(crate) fn own(&self, slots: &[Slot], store: &Store<'_>) -> Own {
         let mut own =
             Own { replacements: Vec::new(), added: Vec::new(), delete: EwahBuf::new(), replace: EwahBuf::new() };
         let (mut delete, mut replace) = (EwahBuf::builder(), EwahBuf::builder());
@@ -116,7 +112,7 @@ impl<'a> Split<'a> {
                 let _ = delete.set_range(next, shared - 1);
             }
             next = shared + 1;
-            if !slot.is(base) && slot.entry(files, kind) != base.entry(files, kind) {
+            if slot != base && store.entry(*slot) != store.entry(*base) {
                 let _ = replace.set(shared);
                 own.replacements.push(*slot);
             }

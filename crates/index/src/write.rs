@@ -5,13 +5,14 @@ use std::io::{self, Write};
 use hashfile::HashFile;
 use object::{HashKind, ObjectId};
 
-use crate::entry::{EXTENDED, Entry, Files, INTENT_TO_ADD, NAME_MASK, SKIP_WORKTREE, Slot, head_len};
+use crate::entry::{EXTENDED, Entry, INTENT_TO_ADD, NAME_MASK, SKIP_WORKTREE, head_len};
 use crate::error::WriteError;
 use crate::ext::ieot::Block;
 use crate::ext::{self, Fsmonitor, Link, eoie, ieot};
 use crate::header::{Header, Version};
 use crate::index::{Index, MARK_FSMONITOR, MARK_UP_TO_DATE};
 use crate::path_v4;
+use crate::store::{Slot, Store};
 
 /// Entries to a block of the offset table: small enough that a look-up in a mapped index reads few, large enough that the
 /// table, and the whole paths that begin blocks in version 4, do not count.
@@ -177,7 +178,7 @@ impl<'a> Index<'a> {
         parts: Parts,
     ) -> Result<(W, Written), WriteError> {
         let own = match (&self.split, parts) {
-            (Some(split), Parts::Own) => Some((split, split.own(&self.slots, self.files, self.kind))),
+            (Some(split), Parts::Own) => Some((split, split.own(&self.slots, &self.store))),
             _ => None,
         };
         let (nameless, entries) = match &own {
@@ -196,7 +197,7 @@ impl<'a> Index<'a> {
             let count = count.map_err(|_| WriteError::TooLarge { what: "the number of entries" })?;
             out.write_all(&Header { version: plan.version, count }.to_bytes()).map_err(io)?;
             let mut writer = EntryWriter {
-                files: self.files,
+                store: &self.store,
                 kind: self.kind,
                 plan: &plan,
                 out: &mut out,
@@ -298,15 +299,15 @@ struct Plan {
 impl Plan {
     fn new(
         index: &Index<'_>,
-        nameless: &[Slot<'_>],
-        entries: &[Slot<'_>],
+        nameless: &[Slot],
+        entries: &[Slot],
         options: &WriteOptions<'_>,
     ) -> Result<Plan, WriteError> {
         let (mut extended, mut null_ids, mut len) = (false, false, Header::LEN);
         let base = head_len(index.kind);
         for (slots, named) in [(nameless, false), (entries, true)] {
             for slot in slots {
-                let entry = slot.entry(index.files, index.kind);
+                let entry = index.store.entry(*slot);
                 extended |= entry.extended_word() != 0;
                 if entry.id_bytes().iter().all(|&byte| byte == 0) {
                     if !options.allow_null_ids {
@@ -333,7 +334,7 @@ impl Plan {
 }
 
 struct EntryWriter<'p, 'o, 'a, 's, W> {
-    files: Files<'a>,
+    store: &'p Store<'a>,
     kind: HashKind,
     plan: &'p Plan,
     out: &'o mut HashFile<W, &'s [u8]>,
@@ -352,7 +353,7 @@ struct Run<'a> {
 }
 
 impl<'s, 'a: 's, W: Write> EntryWriter<'_, '_, 'a, 's, W> {
-    fn write(&mut self, slots: &[Slot<'a>], nameless: bool) -> io::Result<()> {
+    fn write(&mut self, slots: &[Slot], nameless: bool) -> io::Result<()> {
         let Some(block) = self.plan.block else { return self.write_block(slots, nameless, false) };
         for slots in slots.chunks(block) {
             let at = usize::try_from(self.out.total()).unwrap_or(usize::MAX);
@@ -363,16 +364,16 @@ impl<'s, 'a: 's, W: Write> EntryWriter<'_, '_, 'a, 's, W> {
     }
 
     /// `restart`: the first path is written whole (version 4), so that reading can begin with it.
-    fn write_block(&mut self, slots: &[Slot<'a>], nameless: bool, restart: bool) -> io::Result<()> {
+    fn write_block(&mut self, slots: &[Slot], nameless: bool, restart: bool) -> io::Result<()> {
         if self.plan.version == Version::V4 {
             for (at, slot) in slots.iter().enumerate() {
-                self.write_v4(slot.entry(self.files, self.kind), nameless, restart && at == 0)?;
+                self.write_v4(self.store.entry(*slot), nameless, restart && at == 0)?;
             }
             return Ok(());
         }
         let mut run: Option<Run<'a>> = None;
         for slot in slots {
-            let verbatim = if nameless { None } else { slot.verbatim(self.files, self.kind) };
+            let verbatim = if nameless { None } else { self.store.verbatim(*slot) };
             if let Some((file, range)) = verbatim {
                 match &mut run {
                     Some(run) if std::ptr::eq(run.file, file) && run.end == range.start => run.end = range.end,
@@ -381,7 +382,7 @@ impl<'s, 'a: 's, W: Write> EntryWriter<'_, '_, 'a, 's, W> {
                 continue;
             }
             self.flush(run.take())?;
-            self.write_record(slot.entry(self.files, self.kind), nameless)?;
+            self.write_record(self.store.entry(*slot), nameless)?;
         }
         self.flush(run)
     }
