@@ -1,4 +1,7 @@
 //! Tests of the public API: against git, against naive models, against hostile bytes.
 
 mod ext;
+mod objects;
 mod paths;
+mod sparse;
+mod trees;
