@@ -8,6 +8,7 @@ mod index;
 mod batch;
 mod edit;
 mod read;
+mod view;
 mod write;
 
 pub mod sparse;
@@ -38,4 +39,5 @@ pub use index::{Entries, Extension, Index, Iter};
 pub use observer::{Observer, Quiet};
 pub use read::ReadOptions;
 pub use stat::{Stat, Time};
+pub use view::{Cursor, IndexView, ViewEntry, ViewError};
 pub use write::{DEFAULT_BLOCK, WriteOptions, Written};

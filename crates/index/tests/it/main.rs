@@ -5,3 +5,4 @@ mod objects;
 mod paths;
 mod sparse;
 mod trees;
+mod view;
