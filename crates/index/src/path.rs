@@ -112,14 +112,18 @@ pub fn check(path: &[u8], mode: Mode, checks: PathChecks) -> Result<(), PathErro
         Some(directory) if mode.is_tree() => directory,
         _ => path,
     };
+    // Then only a name's first letter can lead to any of what is refused.
+    let plain = !checks.hfs && !mode.is_symlink() && memchr::memchr(b'\\', path).is_none();
     let mut at = 0;
     for name in path.split(|&b| b == b'/') {
         if name.is_empty() {
             let absolute = at == 0 && !whole.is_empty();
             return Err(if absolute { PathErrorKind::Absolute } else { PathErrorKind::Empty }.at(at));
         }
-        check_component(name, path.get(at..).unwrap_or(name), mode, checks)
-            .map_err(|error| PathError { at: at + error.at, ..error })?;
+        if !plain || matches!(name.first(), Some(b'.' | b'g' | b'G')) {
+            let checked = check_component(name, path.get(at..).unwrap_or(name), mode, checks);
+            checked.map_err(|error| PathError { at: at + error.at, ..error })?;
+        }
         at += name.len() + 1;
     }
     Ok(())

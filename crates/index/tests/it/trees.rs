@@ -9,7 +9,7 @@ use packstone_index::trees::{
     CacheTreeFindingKind, ReadTreeOptions, TreeError, TreeLimits, WriteTreeOptions, read_tree, verify_cache_tree,
     write_tree,
 };
-use packstone_index::{AddOptions, Bump, EditError, Flags, Index, Mode, NewEntry, Stage, Stat};
+use packstone_index::{AddOptions, Bump, EditError, Flags, Index, Mode, NewEntry, ReadOptions, Stage, Stat};
 use proptest::prelude::*;
 use testkit::io::Rng;
 use testkit::{Hash, TestRepo};
@@ -43,9 +43,12 @@ fn tricky_paths(rng: &mut Rng, count: usize) -> BTreeSet<String> {
     paths
 }
 
+/// What is to be in a tree, by path.
+type Files = BTreeMap<Vec<u8>, (Mode, ObjectId)>;
+
 /// The tree of these entries, and of all directories below, by recursion.
-fn model(kind: HashKind, entries: &BTreeMap<Vec<u8>, (Mode, ObjectId)>, trees: &mut BTreeSet<ObjectId>) -> ObjectId {
-    let mut below: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, (Mode, ObjectId)>> = BTreeMap::new();
+fn model(kind: HashKind, entries: &Files, trees: &mut BTreeSet<ObjectId>) -> ObjectId {
+    let mut below: BTreeMap<Vec<u8>, Files> = BTreeMap::new();
     let mut records: Vec<(Vec<u8>, Mode, Vec<u8>, ObjectId)> = Vec::new();
     for (path, &(mode, id)) in entries {
         match path.iter().position(|&b| b == b'/') {
@@ -81,6 +84,24 @@ fn index_of<'a>(arena: &'a Bump, kind: HashKind, paths: &[&str]) -> Index<'a> {
     let mut index = Index::new(arena, kind);
     index.replace_entries(paths.iter().map(|path| NewEntry::new(path.as_bytes(), FILE, some(kind, 1)))).unwrap();
     index
+}
+
+/// A version 2 index of these paths, sorted or not.
+fn unsorted(kind: HashKind, paths: &[&str]) -> Vec<u8> {
+    let mut bytes = b"DIRC\0\0\0\x02".to_vec();
+    bytes.extend_from_slice(&(paths.len() as u32).to_be_bytes());
+    for path in paths {
+        let start = bytes.len();
+        bytes.extend_from_slice(&[0; 24]);
+        bytes.extend_from_slice(&FILE.0.to_be_bytes());
+        bytes.extend_from_slice(&[0; 12]);
+        bytes.extend_from_slice(some(kind, 1).as_bytes());
+        bytes.extend_from_slice(&(path.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(path.as_bytes());
+        bytes.resize(start + (bytes.len() - start + 8) / 8 * 8, 0);
+    }
+    bytes.resize(bytes.len() + kind.len(), 0);
+    bytes
 }
 
 #[test]
@@ -169,7 +190,8 @@ fn i6_a_cache_tree_that_claims_too_much_loses_no_file() {
         let wrong = some(kind, 9);
         let right = |paths: &[&str]| model_of(&index_of(&Bump::new(), kind, paths));
         // Entries; and what nodes claim, by path. None of it can be so.
-        let lies: [(&[&str], &[(&str, u32)]); 7] = [
+        type Lie<'l> = (&'l [&'l str], &'l [(&'l str, u32)]);
+        let lies: [Lie<'_>; 7] = [
             (&["a/b", "z"], &[("a", 500)]),
             (&["a/b", "z"], &[("a", 2)]),
             (&["a/b", "a/c", "z"], &[("a", 1)]),
@@ -214,6 +236,27 @@ fn i6_a_cache_tree_that_claims_too_much_loses_no_file() {
         assert_eq!(findings[0].kind, CacheTreeFindingKind::Span { claimed: 1, actual: 0 });
         write_tree(&mut index, &mut Memory::new(kind), &lax()).unwrap();
         assert_eq!(nodes(&index).len(), 1);
+    }
+}
+
+#[test]
+fn i6_entries_that_are_in_no_tree_are_not_covered() {
+    for kind in HashKind::ALL {
+        let later = Flags { intent_to_add: true, ..Flags::default() };
+        let entry = NewEntry::new(b"a/b", FILE, some(kind, 1));
+        for entry in [NewEntry { flags: later, ..entry }, NewEntry { stage: Stage::Ours, ..entry }] {
+            let arena = Bump::new();
+            let mut index = Index::new(&arena, kind);
+            index.replace_entries([entry]).unwrap();
+            let mut builder = CacheTreeBuilder::new(kind);
+            builder.open(b"");
+            builder.open(b"a");
+            builder.close(Some((1, kind.empty_tree())));
+            index.set_cache_tree(Some(builder.finish()));
+            let findings = verify_cache_tree(&index).unwrap();
+            assert_eq!(findings.len(), 1);
+            assert_eq!((&findings[0].dir[..], &findings[0].kind), (&b"a"[..], &CacheTreeFindingKind::NotInTree));
+        }
     }
 }
 
@@ -343,6 +386,27 @@ fn an_index_that_makes_no_tree_is_left_as_it_is() {
         inside.set_sparse(true);
         let error = fails(inside, &mut memory, &lax());
         assert!(matches!(&error, TreeError::FileDirectory { path } if path == b"a/b"), "{error}");
+
+        let mut twice = index_of(&arena, kind, &["a"]);
+        let dir = |path| NewEntry::new(path, DIRECTORY, some(kind, 2));
+        twice.replace_entries([dir(b"b/"), NewEntry::new(b"b/x", FILE, some(kind, 1))]).unwrap();
+        twice.set_sparse(true);
+        let error = fails(twice, &mut memory, &lax());
+        assert!(matches!(&error, TreeError::FileDirectory { path } if path == b"b/"), "{error}");
+        let mut beside = index_of(&arena, kind, &["a"]);
+        beside.replace_entries([NewEntry::new(b"b-", FILE, some(kind, 1)), dir(b"b/")]).unwrap();
+        beside.set_sparse(true);
+        write_tree(&mut beside, &mut memory, &lax()).unwrap();
+
+        for (paths, at) in [(&["b", "a"][..], "a"), (&["a", "a"], "a"), (&["a/x", "b", "a/y"], "a/")] {
+            let bytes = arena.alloc_slice_copy(&unsorted(kind, paths));
+            let index = Index::read(&arena, bytes, &ReadOptions::new(kind).check_order(false)).unwrap();
+            assert_eq!(index.len(), paths.len());
+            match fails(index, &mut memory, &lax()) {
+                TreeError::Order { path } => assert_eq!(String::from_utf8_lossy(&path), at),
+                other => panic!("{other}"),
+            }
+        }
 
         // Blobs are asked for, submodules are not, and nothing is with `missing_ok`.
         memory.missing.insert(some(kind, 3));
