@@ -2,14 +2,15 @@
 
 use crate::args::Args;
 use crate::sh::{Sh, cargo, root};
-use crate::{Result, fail, serve};
+use crate::{Result, fail, index, serve};
 
 pub(crate) fn run(sh: Sh, mut args: Args) -> Result<()> {
     match args.positional().as_deref().and_then(|name| name.to_str()) {
         Some("serve") => serve::run(sh, args),
+        Some("index") => index::run(sh, args),
         Some("hashfile") => hashfile(sh, args),
-        Some(name) => fail(format!("no benchmark '{name}'; there are: serve, hashfile")),
-        None => fail("which benchmark? serve or hashfile".to_owned()),
+        Some(name) => fail(format!("no benchmark '{name}'; there are: serve, index, hashfile")),
+        None => fail("which benchmark? serve, index or hashfile".to_owned()),
     }
 }
 

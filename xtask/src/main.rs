@@ -12,6 +12,7 @@ mod ci;
 mod demo;
 mod gen_repo;
 mod git;
+mod index;
 mod json;
 mod measure;
 mod rng;
@@ -36,6 +37,10 @@ cargo xtask COMMAND [--dry-run] [OPTIONS]
                    --repo DIR   a copy of this repository (it is only read) instead of a generated one
                    --runs N (5)  --threads N (2)  --only TEXT  --json FILE  --cache DIR
                    --git PROGRAM   --program PROGRAM   and the options of gen-repo
+  bench index    The index library beside git and gix-index: read, view, write; every answer checked
+                   --entries LIST (1,10k,1M,3M)  --quick (1 and 10k)  --only TEXT
+                   --runs N (5, and 4 N for less than 100k)  --json FILE  --cache DIR
+                    --git PROGRAM  --no-gix   --program PROGRAM  --gix PROGRAM (built otherwise)
   bench hashfile The sweep over buffer sizes behind hashfile's default
                    --quick  --tsv  --dir DIR (where its files are written)
   gen-repo DIR   Generate a repository: the same options give the same object ids on every machine

@@ -542,7 +542,7 @@ fn peak(costs: &[Cost]) -> u64 {
 }
 
 /// What one would ask about the machine, as far as it tells.
-fn host() -> String {
+pub(crate) fn host() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
