@@ -58,6 +58,11 @@ impl Environment {
         self.variables.entry(name.into()).or_insert_with(|| value.into());
     }
 
+    /// Takes a variable away for what follows.
+    pub(crate) fn unset(&mut self, name: &str) {
+        self.variables.remove(OsStr::new(name));
+    }
+
     /// A variable as an absolute path, if set and not empty.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.get(name).filter(|value| !value.is_empty()).map(|value| self.resolve(Path::new(value)))

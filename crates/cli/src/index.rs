@@ -1,6 +1,6 @@
 //! The index of a work tree: where it is, and how the configuration wants it read, locked and written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use hashfile::lock::{self, LockError, LockFile};
@@ -14,6 +14,7 @@ use crate::config::Config;
 use crate::number;
 use crate::report::{self, Failure, chain, plain_io};
 use crate::setup::{Part, Repository};
+use crate::worktree::Tree;
 
 /// Fewest entries for which another thread pays, when the number of threads is ours to choose.
 const ENTRIES_PER_THREAD: u64 = 10_000;
@@ -30,6 +31,8 @@ pub(crate) struct IndexPlace {
     git_dir: PathBuf,
     hash: HashKind,
     settings: Settings,
+    /// Asked about files that may have changed within the second their entries were last looked at.
+    tree: Option<Tree>,
 }
 
 /// What the configuration and the environment say.
@@ -70,6 +73,7 @@ impl IndexPlace {
             git_dir: repo.git_dir.clone(),
             hash: repo.hash,
             settings: Settings::read(repo)?,
+            tree: Tree::of(repo)?,
         })
     }
 
@@ -83,9 +87,14 @@ impl IndexPlace {
 
     /// Takes the lock. What stands in its way is told by [`cannot_lock`], now or when there is something to write.
     pub(crate) fn lock(&self) -> Result<LockFile, LockError> {
+        self.lock_other(&self.path)
+    }
+
+    /// Takes the lock of another file that an index is to be written to.
+    pub(crate) fn lock_other(&self, path: &Path) -> Result<LockFile, LockError> {
         let publish = &self.settings.publish;
         let options = lock::Options::default().fsync(publish.fsync).shared(publish.shared);
-        LockFile::acquire(&self.path, &options.record_pid(self.settings.record_pid))
+        LockFile::acquire(path, &options.record_pid(self.settings.record_pid))
     }
 
     /// Gives an index that was not read from a file the version that new ones are to have.
@@ -96,50 +105,37 @@ impl IndexPlace {
         }));
     }
 
-    /// Writes the index and makes it the one on disk. `is_modified` is asked about files that may have changed within the
-    /// second their entries were last looked at: see [`WriteOptions::is_modified`].
-    pub(crate) fn save(
-        &self,
-        index: &mut Index<'_>,
-        lock: LockFile,
-        is_modified: &dyn Fn(Entry<'_>) -> bool,
-    ) -> Result<(), Failure> {
-        let settings = &self.settings;
-        if settings.always_split && !index.is_sparse() {
-            let again = index.shared_base().is_some_and(|base| base.first_byte() & 15 < 6);
-            if again {
+    /// The work tree, if there is one.
+    pub(crate) fn tree(&self) -> Option<&Tree> {
+        self.tree.as_ref()
+    }
+
+    /// Writes the index and makes it the one on disk.
+    pub(crate) fn save(&self, index: &mut Index<'_>, lock: LockFile) -> Result<(), Failure> {
+        if self.settings.always_split && !index.is_sparse() {
+            if index.shared_base().is_some_and(|base| base.first_byte() & 15 < 6) {
                 index.unset_split();
             }
             index.set_split();
         }
-        self.write(index, lock, is_modified, false)
+        self.write(index, lock, false)
     }
 
-    /// As [`save`](Self::save), as one file: `lock` may be of another path than the index's.
-    pub(crate) fn save_whole(
-        &self,
-        index: &mut Index<'_>,
-        lock: LockFile,
-        is_modified: &dyn Fn(Entry<'_>) -> bool,
-    ) -> Result<(), Failure> {
-        self.write(index, lock, is_modified, true)
+    /// Writes the index as one file, even if it is split, to what `lock` locks: any file.
+    pub(crate) fn save_whole(&self, index: &mut Index<'_>, lock: LockFile) -> Result<(), Failure> {
+        self.write(index, lock, true)
     }
 
-    fn write(
-        &self,
-        index: &mut Index<'_>,
-        lock: LockFile,
-        is_modified: &dyn Fn(Entry<'_>) -> bool,
-        whole: bool,
-    ) -> Result<(), Failure> {
+    fn write(&self, index: &mut Index<'_>, lock: LockFile, whole: bool) -> Result<(), Failure> {
         let settings = &self.settings;
+        let is_modified = |entry: Entry<'_>| self.tree.as_ref().is_some_and(|tree| tree.is_secretly_modified(&entry));
         let write = WriteOptions::default()
             .skip_hash(settings.skip_hash)
             .end_of_entries(settings.end_of_entries)
             .offset_table(settings.offset_table.then_some(DEFAULT_BLOCK))
             .threads(self.threads(index.len() as u64))
             .allow_null_ids(settings.allow_null_ids)
-            .is_modified(Some(is_modified));
+            .is_modified(Some(&is_modified));
         let options = SaveOptions::default()
             .write(write)
             .shared_dir(Some(self.git_dir.clone()))

@@ -6,7 +6,7 @@
 //! * [`env`](mod@env), [`config`], [`number`], [`quote`] are variables and settings, and how git writes them.
 //! * [`options`] is a table of options, read the way git's commands read theirs.
 //! * [`refs`], [`revs`], [`index_ids`] lead from names to object ids.
-//! * [`index`](mod@index) and [`objects`] are the repository's index and object store, for commands that change them.
+//! * [`index`](mod@index), [`objects`], [`worktree`] and [`attributes`] are what commands work on that change the index.
 //! * [`progress`] shows meters.
 
 #![forbid(unsafe_code)]
@@ -21,6 +21,7 @@ use crate::env::Environment;
 use crate::report::Failure;
 
 mod args;
+mod attributes;
 mod cmd;
 mod config;
 mod env;
@@ -35,6 +36,7 @@ mod refs;
 mod report;
 mod revs;
 mod setup;
+mod worktree;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();

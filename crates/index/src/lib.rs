@@ -11,6 +11,7 @@ mod read;
 mod view;
 mod write;
 
+pub mod refresh;
 pub mod sparse;
 pub mod trees;
 
@@ -24,8 +25,10 @@ mod entry;
 mod header;
 mod observer;
 mod path_v4;
+mod scan;
 mod split;
 mod stat;
+mod store;
 
 mod error;
 

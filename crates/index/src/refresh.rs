@@ -267,11 +267,11 @@ pub fn is_modified<W: WorkTree + ?Sized>(
 /// Whether a file differs from its entry though its stat data do not: what to answer to
 /// [`WriteOptions::is_modified`](crate::WriteOptions::is_modified).
 ///
-/// If the stat data differ, everybody can see that for himself; a file that cannot be read is left to those who can.
+/// If the stat data differ, everybody can see that for himself. A file that cannot be read is taken for modified.
 pub fn is_secretly_modified<W: WorkTree + ?Sized>(entry: &Entry<'_>, tree: &W, options: &MatchOptions) -> bool {
     let Ok(Some(state)) = tree.lstat(entry.path()) else { return false };
     let same_stat = compare(entry, &state, tree, Time::default(), options).is_ok_and(Changed::is_empty);
-    same_stat && tree.same_content(*entry, &state).is_ok_and(|same| !same)
+    same_stat && !tree.same_content(*entry, &state).unwrap_or(false)
 }
 
 /// How entries are refreshed. All fields have setters of the same name.

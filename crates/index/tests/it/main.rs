@@ -3,6 +3,7 @@
 mod ext;
 mod objects;
 mod paths;
+mod refresh;
+mod view;
 mod sparse;
 mod trees;
-mod view;
