@@ -21,7 +21,7 @@ use crate::sh::{Sh, cargo, quiet_read, root, target};
 use crate::table::{layout, mebibytes};
 use crate::{Context as _, Result, fail};
 
-use files::{Entry, Files, Table, Variant, sizes};
+use files::{Entry, Files, Table, Variant, sizes, sync};
 
 mod files;
 
@@ -454,7 +454,7 @@ impl Bench {
         let index = files.index();
         let same = read(file)? == read(&index)?;
         // What is written next must not wait for these pages.
-        fs::File::open(&index).and_then(|file| file.sync_all()).context(|| format!("sync {}", index.display()))?;
+        sync(&index)?;
         match side {
             _ if same => Ok(()),
             Side::Git => fail(format!("git writes {} otherwise than it did", file.display())),

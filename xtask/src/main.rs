@@ -40,7 +40,7 @@ cargo xtask COMMAND [--dry-run] [OPTIONS]
   bench index    The index library beside git and gix-index: read, view, write; every answer checked
                    --entries LIST (1,10k,1M,3M)  --quick (1 and 10k)  --only TEXT
                    --runs N (5, and 4 N for less than 100k)  --json FILE  --cache DIR
-                    --git PROGRAM  --no-gix   --program PROGRAM  --gix PROGRAM (built otherwise)
+                   --git PROGRAM  --no-gix   --program PROGRAM  --gix PROGRAM (built otherwise)
   bench hashfile The sweep over buffer sizes behind hashfile's default
                    --quick  --tsv  --dir DIR (where its files are written)
   gen-repo DIR   Generate a repository: the same options give the same object ids on every machine

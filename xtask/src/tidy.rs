@@ -61,6 +61,13 @@ pub(crate) fn run(sh: Sh, args: Args) -> Result<()> {
         crate_problems(&folder, &name, &mut problems)?;
     }
 
+    for folder in files_in(&root.join("bench"))? {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let manifest = folder.join("Cargo.toml");
+        let text = std::fs::read_to_string(&manifest).context(|| format!("read {}", manifest.display()))?;
+        problems.extend(rival_problems(&name, &text, folder.join("Cargo.lock").is_file()));
+    }
+
     let mut files = Vec::new();
     text_files(&root, &mut files)?;
     for file in &files {
@@ -185,6 +192,21 @@ fn manifest_problems(name: &str, text: &str) -> Vec<String> {
         want(has("publish = false"), "publish = false");
     }
     missing
+}
+
+/// Manifest of a crate that measures somebody else's library: it must not reach what we ship.
+fn rival_problems(name: &str, text: &str, locked: bool) -> Vec<String> {
+    let has = |wanted: &str| text.lines().any(|line| line.trim() == wanted);
+    let mut problems = Vec::new();
+    for line in ["[workspace]", "publish = false"] {
+        if !has(line) {
+            problems.push(format!("bench/{name}/Cargo.toml: no `{line}`"));
+        }
+    }
+    if !locked {
+        problems.push(format!("bench/{name}: no Cargo.lock, so that figures could be of any version"));
+    }
+    problems
 }
 
 /// Files of text that are ours: sources, manifests, documents, scripts.
@@ -318,6 +340,13 @@ mod tests {
         assert_eq!(manifest_problems("odb", &good.replace("edition.workspace = true", "edition = \"2021\"")).len(), 1);
         assert_eq!(manifest_problems("odb", &good.replace("[lints]\n", "")).len(), 1);
         assert_eq!(manifest_problems("index", good).len(), 1);
+    }
+
+    #[test]
+    fn rivals_are_kept_apart() {
+        let good = "[package]\npublish = false\n\n[workspace]\n";
+        assert_eq!(rival_problems("x", good, true), Vec::<String>::new());
+        assert_eq!(rival_problems("x", "[package]\n", false).len(), 3);
     }
 
     #[test]

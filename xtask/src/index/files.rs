@@ -134,6 +134,8 @@ impl<'a> Files<'a> {
             }
         }
         self.check()?;
+        // What is measured next must not wait for these pages.
+        sync(&self.index())?;
         fs::rename(self.index(), &file).context(|| format!("rename to {}", file.display()))?;
         Ok(file)
     }
@@ -272,6 +274,11 @@ impl<'a> Files<'a> {
             false => fail(format!("git wrote no {} extension", String::from_utf8_lossy(signature))),
         }
     }
+}
+
+/// Waits until a file is on disk.
+pub(super) fn sync(file: &Path) -> Result<()> {
+    fs::File::open(file).and_then(|file| file.sync_all()).context(|| format!("sync {}", file.display()))
 }
 
 /// Goes into the names of cached folders: raise it when their preparation changes.
