@@ -6,7 +6,7 @@ use crate::edit::{AddOptions, check_new};
 use crate::entry::{Entry, NewEntry, Stage};
 use crate::error::EditError;
 use crate::index::Index;
-use crate::store::Slot;
+use crate::store::{Slot, Slots};
 
 /// Changes to be made together, in the order they are added: the outcome is that of making them one by one.
 #[derive(Debug, Clone, Default)]
@@ -143,20 +143,19 @@ impl<'a> Index<'a> {
     }
 
     fn count_before(&self, from: usize, path: &[u8]) -> usize {
-        let less = |at: usize| self.slots.get(at).is_some_and(|slot| self.store.path(*slot) < path);
+        let less = |at: usize| self.slots.get(at).is_some_and(|slot| self.store.path(slot) < path);
         let (mut low, mut step) = (from, 1);
         while less(low + step - 1) {
             low += step;
             step *= 2;
         }
         let end = (low + step).min(self.len());
-        low += self.slots.get(low..end).unwrap_or_default().partition_point(|slot| self.store.path(*slot) < path);
-        low - from
+        self.slots.partition_point(low..end, |slot| self.store.path(slot) < path) - from
     }
 
     fn keep(&self, range: std::ops::Range<usize>, places: &mut Vec<Place<'a>>) {
         for at in range {
-            let (Some(&slot), Some(entry)) = (self.slots.get(at), self.get(at)) else { return };
+            let (Some(slot), Some(entry)) = (self.slots.get(at), self.get(at)) else { return };
             let (path, stage) = (entry.path(), entry.stage());
             places.push(Place { path, stage, slot: Some(slot), old: Some(at), put: 0, driven_out: false });
         }
@@ -180,7 +179,7 @@ impl<'a> Index<'a> {
         };
         let mut now = Stage::ALL.map(|stage| Place { path, stage, slot: None, old: None, put: 0, driven_out: false });
         for at in range {
-            let (Some(&slot), Some(entry)) = (self.slots.get(at), self.get(at)) else { continue };
+            let (Some(slot), Some(entry)) = (self.slots.get(at), self.get(at)) else { continue };
             let [merged, base, ours, theirs] = &mut now;
             let place = [merged, base, ours, theirs].into_iter().nth(entry.stage() as usize);
             if let Some(place) = place {
@@ -245,7 +244,7 @@ impl<'a> Index<'a> {
         let old_of = self.split.as_mut().map(|split| std::mem::take(&mut split.of)).unwrap_or_default();
         let mut of = Vec::with_capacity(if old_of.is_empty() { 0 } else { places.len() });
         for place in places {
-            let before = place.old.and_then(|at| self.slots.get(at).copied());
+            let before = place.old.and_then(|at| self.slots.get(at));
             let now = place.slot.filter(|_| !place.driven_out);
             match (before, now) {
                 (None, None) => continue,
@@ -282,7 +281,7 @@ impl<'a> Index<'a> {
         for entry in resolved {
             self.resolve_undo.record(entry.path(), entry.stage(), entry.mode(), entry.id());
         }
-        self.slots = slots;
+        self.slots = Slots::List(slots);
         self.marks = marks;
         if let Some(split) = &mut self.split {
             split.of = of;
@@ -355,7 +354,7 @@ impl<'a> Index<'a> {
             }
             let same = self.get(at).is_some_and(|old| NewEntry::from(old) == new);
             let slot = match self.slots.get(at).filter(|_| same) {
-                Some(&slot) => slot,
+                Some(slot) => slot,
                 None => self.store.put(&new),
             };
             if !self.marks.is_empty() {
@@ -365,7 +364,7 @@ impl<'a> Index<'a> {
             previous = (entry.path(), entry.stage());
             slots.push(slot);
         }
-        self.slots = slots;
+        self.slots = Slots::List(slots);
         self.marks = marks;
         self.tree = None;
         self.untracked = None;
@@ -376,15 +375,16 @@ impl<'a> Index<'a> {
 
     /// Finds out anew which entries are in the shared index: those of the same path and stage.
     fn match_shared(&mut self) {
-        let Some(split) = &mut self.split else { return };
+        let Some(mut split) = self.split.take() else { return };
         let mut of = Vec::with_capacity(self.slots.len());
-        let mut shared = (0u32..).zip(&split.slots).peekable();
-        for slot in &self.slots {
-            let entry = self.store.entry(*slot);
-            let base = |slot: &Slot| self.store.entry(*slot).cmp_key(entry.path(), entry.stage());
-            while shared.next_if(|(_, slot)| base(slot).is_lt()).is_some() {}
-            of.push(shared.next_if(|(_, slot)| base(slot).is_eq()).map_or(0, |(at, _)| at + 1));
+        let mut shared = (0u32..).zip(split.slots.iter(0..split.slots.len())).peekable();
+        for entry in self.iter() {
+            let base = |slot: Slot| self.store.entry(slot).cmp_key(entry.path(), entry.stage());
+            while shared.next_if(|&(_, slot)| base(slot).is_lt()).is_some() {}
+            of.push(shared.next_if(|&(_, slot)| base(slot).is_eq()).map_or(0, |(at, _)| at + 1));
         }
+        drop(shared);
         split.of = of;
+        self.split = Some(split);
     }
 }

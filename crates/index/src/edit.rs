@@ -12,7 +12,7 @@ use crate::index::{Index, MARK_FSMONITOR, MARK_UP_TO_DATE};
 use crate::path::{self, PathChecks};
 use crate::split::Split;
 use crate::stat::{Stat, Time};
-use crate::store::Slot;
+use crate::store::{Slot, Slots};
 
 /// What adding may do. All fields have setters of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,7 +212,7 @@ impl<'a> Index<'a> {
         if new == NewEntry::from(old) {
             return false;
         }
-        if let Some(slot) = self.slots.get_mut(at) {
+        if let Some(slot) = self.slots.list().get_mut(at) {
             *slot = self.store.put(&new);
         }
         self.changed = true;
@@ -285,7 +285,7 @@ impl<'a> Index<'a> {
     /// Makes it be written as a split index; a shared index is written at that moment if there is none yet.
     pub fn set_split(&mut self) {
         if self.split.is_none() {
-            self.split = Some(Split { base: None, slots: Vec::new(), of: Vec::new() });
+            self.split = Some(Split { base: None, slots: Slots::default(), of: Vec::new() });
             self.changed = true;
         }
     }
@@ -325,7 +325,7 @@ impl<'a> Index<'a> {
     }
 
     fn replace_entry(&mut self, at: usize, entry: &NewEntry<'_>) {
-        let Some(slot) = self.slots.get_mut(at) else { return };
+        let Some(slot) = self.slots.list().get_mut(at) else { return };
         *slot = self.store.put(entry);
         self.clear_marks(at, MARK_FSMONITOR | MARK_UP_TO_DATE);
         self.path_changed(entry.path, false);
@@ -340,7 +340,7 @@ impl<'a> Index<'a> {
         {
             split.of.insert(at, 0);
         }
-        self.slots.insert(at, slot);
+        self.slots.list().insert(at, slot);
     }
 
     /// Removes entries; those of a conflict are recorded as resolved.
@@ -357,7 +357,7 @@ impl<'a> Index<'a> {
     }
 
     fn drop_slots(&mut self, range: Range<usize>) {
-        self.slots.drain(range.clone());
+        self.slots.list().drain(range.clone());
         if !self.marks.is_empty() {
             self.marks.drain(range.clone());
         }

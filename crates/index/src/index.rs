@@ -10,20 +10,20 @@ use crate::ext::{CacheTree, ResolveUndo, Untracked};
 use crate::header::Version;
 use crate::split::Split;
 use crate::stat::Time;
-use crate::store::{Records, Slot, Store};
+use crate::store::{Records, Slots, Store};
 
 /// An index: what [`read`](Index::read) found or [`new`](Index::new) begins with, as edits have changed it since.
 ///
 /// `'a` is the life of the arena, and of the bytes that were read: entries of a version 2 or 3 file stay where they lie in
 /// those. Edited entries are in the arena, and so are the paths of a version 4 file, once one of the 64 around them is
-/// looked at. Eight bytes an entry come on top; nothing else grows with their number.
+/// looked at. On top come one byte an entry, eight more once it was looked at, and eight more once any was edited.
 ///
 /// Positions count from 0 in the index's order (path as bytes, then stage) and shift with edits.
 pub struct Index<'a> {
     pub(crate) store: Store<'a>,
     pub(crate) kind: HashKind,
     pub(crate) version: Version,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Slots,
     /// What is known of each entry in memory only, as `MARK_` bits; empty: nothing of any.
     pub(crate) marks: Vec<u8>,
     pub(crate) split: Option<Split>,
@@ -60,7 +60,7 @@ impl<'a> Index<'a> {
             store: Store::new(arena, kind),
             kind,
             version: Version::V2,
-            slots: Vec::new(),
+            slots: Slots::default(),
             marks: Vec::new(),
             split: None,
             sparse: false,
@@ -97,13 +97,13 @@ impl<'a> Index<'a> {
 
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.len() == 0
     }
 
     /// The entry at a position.
     #[inline]
     pub fn get(&self, at: usize) -> Option<Entry<'a>> {
-        Some(self.store.entry(*self.slots.get(at)?))
+        Some(self.store.entry(self.slots.get(at)?))
     }
 
     /// All entries in order.
@@ -115,8 +115,7 @@ impl<'a> Index<'a> {
     /// The entries at these positions; those beyond the end are not there.
     pub fn iter_range(&self, range: Range<usize>) -> Iter<'a, '_> {
         let end = range.end.min(self.len());
-        let slots = self.slots.get(range.start.min(end)..end).unwrap_or_default();
-        Iter { slots: slots.iter(), store: &self.store }
+        Iter { slots: &self.slots, range: range.start.min(end)..end, store: &self.store }
     }
 
     /// The entries alone, for threads to share.
@@ -127,21 +126,24 @@ impl<'a> Index<'a> {
 
     /// Where the entry of this path and stage is, or else where it would be. O(log n).
     pub fn find(&self, path: &[u8], stage: Stage) -> Result<usize, usize> {
-        self.slots.binary_search_by(|slot| self.store.entry(*slot).cmp_key(path, stage))
+        let at = self.slots.partition_point(0..self.len(), |slot| self.store.entry(slot).cmp_key(path, stage).is_lt());
+        match self.get(at).is_some_and(|entry| entry.cmp_key(path, stage).is_eq()) {
+            true => Ok(at),
+            false => Err(at),
+        }
     }
 
     /// The positions of all stages of exactly this path. O(log n).
     pub fn range(&self, path: &[u8]) -> Range<usize> {
-        let start = self.slots.partition_point(|slot| self.store.path(*slot) < path);
-        let stages = self.slots.iter().skip(start).take_while(|slot| self.store.path(**slot) == path);
+        let start = self.slots.partition_point(0..self.len(), |slot| self.store.path(slot) < path);
+        let stages = self.iter_range(start..self.len()).take_while(|entry| entry.path() == path);
         start..start + stages.count()
     }
 
     /// The positions of all entries whose path begins with these bytes: a directory's if they end in `/`. O(log n).
     pub fn prefix(&self, prefix: &[u8]) -> Range<usize> {
-        let start = self.slots.partition_point(|slot| self.store.path(*slot) < prefix);
-        let behind = self.slots.get(start..).unwrap_or_default();
-        start..start + behind.partition_point(|slot| self.store.path(*slot).starts_with(prefix))
+        let start = self.slots.partition_point(0..self.len(), |slot| self.store.path(slot) < prefix);
+        start..self.slots.partition_point(start..self.len(), |slot| self.store.path(slot).starts_with(prefix))
     }
 
     /// Whether any entry is of an unresolved merge. O(n).
@@ -233,7 +235,7 @@ impl std::fmt::Debug for Index<'_> {
 /// The entries of an index without all else: may be looked at from several threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Entries<'a, 'i> {
-    slots: &'i [Slot],
+    slots: &'i Slots,
     records: &'i Records<'a>,
     kind: HashKind,
 }
@@ -246,25 +248,26 @@ impl<'a> Entries<'a, '_> {
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.len() == 0
     }
 
     /// The entry at a position.
     #[inline]
     pub fn get(&self, at: usize) -> Option<Entry<'a>> {
-        Some(self.records.entry(*self.slots.get(at)?, self.kind, None))
+        Some(self.records.entry(self.slots.get(at)?, self.kind, None))
     }
 
     /// All in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Entry<'a>> + DoubleEndedIterator {
-        self.slots.iter().map(|&slot| self.records.entry(slot, self.kind, None))
+        self.slots.iter(0..self.len()).map(|slot| self.records.entry(slot, self.kind, None))
     }
 }
 
 /// Entries in order.
 #[derive(Clone)]
 pub struct Iter<'a, 'i> {
-    slots: std::slice::Iter<'i, Slot>,
+    slots: &'i Slots,
+    range: Range<usize>,
     store: &'i Store<'a>,
 }
 
@@ -273,22 +276,22 @@ impl<'a> Iterator for Iter<'a, '_> {
 
     #[inline]
     fn next(&mut self) -> Option<Entry<'a>> {
-        Some(self.store.entry(*self.slots.next()?))
+        Some(self.store.entry(self.slots.get(self.range.next()?)?))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.slots.size_hint()
+        self.range.size_hint()
     }
 
     #[inline]
     fn nth(&mut self, n: usize) -> Option<Entry<'a>> {
-        Some(self.store.entry(*self.slots.nth(n)?))
+        Some(self.store.entry(self.slots.get(self.range.nth(n)?)?))
     }
 }
 
 impl DoubleEndedIterator for Iter<'_, '_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        Some(self.store.entry(*self.slots.next_back()?))
+        Some(self.store.entry(self.slots.get(self.range.next_back()?)?))
     }
 }
 

@@ -3,6 +3,8 @@
 //! The number has the encoding of pack entries' base offsets (gitformat-pack, "OFS_DELTA"): seven bits a byte, highest first,
 //! the top bit says that more follow, and each that follows adds one, so that no number has two encodings.
 
+use std::cmp::Ordering;
+
 /// Most bytes of a number that fits 64 bits.
 pub(crate) const MAX_LEN: usize = 10;
 
@@ -44,6 +46,55 @@ pub(crate) fn encode(mut value: u64, out: &mut Vec<u8>) {
         bytes[at] = 0x80 | (value & 0x7f) as u8;
     }
     out.extend_from_slice(&bytes[at..]);
+}
+
+/// The path before, while a file is read.
+#[derive(Default)]
+pub(crate) struct Path {
+    /// At least `len` bytes; what is behind them means nothing.
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Path {
+    /// How much at most is copied in one step of fixed length, which is faster than a short copy of any length.
+    const STEP: usize = 16;
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// Keeps `keep` bytes and appends the first `len` of `field`. Gives how the path before compares with the new one.
+    ///
+    /// # Panics
+    /// If there are fewer bytes than that.
+    #[inline]
+    pub(crate) fn replace_end(&mut self, keep: usize, field: &[u8], len: usize) -> Ordering {
+        // In front of both are the same bytes, and mostly the first that differ tell.
+        let old = &self.bytes[keep..self.len];
+        let order = match (old.first(), field.first().filter(|_| len > 0)) {
+            (None, Some(_)) => Ordering::Less,
+            (Some(a), Some(b)) if a != b => a.cmp(b),
+            _ => old.cmp(&field[..len]),
+        };
+        match (field.first_chunk::<{ Self::STEP }>(), self.bytes.get_mut(keep..keep + Self::STEP)) {
+            (Some(from), Some(to)) if len <= Self::STEP => to.copy_from_slice(from),
+            _ => {
+                self.bytes.truncate(keep);
+                self.bytes.extend_from_slice(&field[..len]);
+                // Room for the steps to come.
+                self.bytes.resize(keep + len + 4 * Self::STEP, 0);
+            }
+        }
+        self.len = keep + len;
+        order
+    }
 }
 
 /// Bytes in front of the NUL. What is appended is mostly short, and eight bytes at a time are faster than a general search.
@@ -113,6 +164,21 @@ mod tests {
             assert_eq!(suffix_len(&bytes), Some(len));
             bytes.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
             assert_eq!(suffix_len(&bytes), Some(len));
+        }
+    }
+
+    #[test]
+    fn paths_follow() {
+        let (mut path, mut plain) = (Path::default(), Vec::new());
+        let field: Vec<u8> = (1..=255).collect();
+        for (keep, from, len) in
+            [(0, 0, 5), (3, 9, 16), (19, 4, 17), (10, 200, 3), (13, 0, 100), (113, 1, 0), (20, 7, 1)]
+        {
+            let before = plain.clone();
+            plain.truncate(keep);
+            plain.extend_from_slice(&field[from..from + len]);
+            assert_eq!(path.replace_end(keep, &field[from..], len), before.cmp(&plain));
+            assert_eq!((path.bytes(), path.len()), (&plain[..], plain.len()));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::index::{Extension, Index, MARK_FSMONITOR};
 use crate::observer::{Observer, Quiet};
 use crate::scan::{Area, Found as Entries};
 use crate::split;
-use crate::store::{Slot, Store, Which};
+use crate::store::{Slot, Slots, Store, Which};
 
 /// How an index is read. All fields but `kind` have setters of the same name.
 #[derive(Clone, Copy)]
@@ -188,7 +188,7 @@ fn split_index<'a>(
         if let Some(error) = misplaced {
             return Err(error);
         }
-        index.split = Some(split::Split { base: None, slots: Vec::new(), of: Vec::new() });
+        index.split = Some(split::Split { base: None, slots: Slots::default(), of: Vec::new() });
         return Ok(());
     }
     let Some(shared) = options.shared else {
@@ -198,9 +198,10 @@ fn split_index<'a>(
         ReadErrorKind::WrongShared { .. } => error,
         _ => ReadError::new(at, ReadErrorKind::Shared { source: Box::new(error) }),
     })?;
-    let merged = split::merge(&mut index.store, std::mem::take(&mut index.slots), base, &link)
+    let own = std::mem::take(index.slots.list());
+    let merged = split::merge(&mut index.store, own, base, &link)
         .map_err(|what| ReadError::new(at, ReadErrorKind::Split { what }))?;
-    (index.slots, index.split) = (merged.0, Some(merged.1));
+    (index.slots, index.split) = (Slots::List(merged.0), Some(merged.1));
     Ok(())
 }
 
@@ -224,7 +225,7 @@ fn read_shared<'a>(
     let area = Area { bytes, end, kind, version: header.version, file: Which::Shared };
     match Entries::read(&area, header.count, options, options.threads)?.settle(store, &area, options) {
         (_, Some(error)) => Err(error),
-        (slots, None) => Ok(slots),
+        (mut slots, None) => Ok(std::mem::take(slots.list())),
     }
 }
 

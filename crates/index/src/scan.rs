@@ -13,11 +13,15 @@ use crate::ext::{self, Extensions, eoie, ieot};
 use crate::header::{Header, Version};
 use crate::path_v4;
 use crate::read::ReadOptions;
-use crate::store::{BLOCK_ENTRIES, BLOCK_PATHS, Block, Slot, Store, Which};
+use crate::store::{BLOCK_ENTRIES, BLOCK_PATHS, Block, Slot, Slots, Store, Which};
 
-/// How far ahead of an entry its file is touched. The next entry's place follows from this one's length, so that the
-/// processor cannot run ahead by itself.
-const AHEAD: usize = 1024;
+/// Versions 2 and 3: how many parts of the file one thread reads in turn. Where an entry begins is only known when the one
+/// before was looked at, so that reading one after the other waits for memory each time.
+const IN_TURN: usize = 4;
+
+/// Version 4: how many bytes of a file are touched at once before they are read, for the same reason: lines
+/// that are asked for together come together. As much as the fastest cache holds.
+const AHEAD: usize = 32 * 1024;
 
 /// Entries below which another thread costs more than it saves.
 const WORTH_A_THREAD: usize = 10_000;
@@ -35,22 +39,23 @@ pub(crate) struct Area<'a> {
 
 /// The entries of a file.
 pub(crate) struct Found {
-    slots: Vec<Slot>,
     blocks: Vec<RawBlock>,
-    /// The whole first paths of blocks, one behind the other.
+    /// The whole first paths of blocks, one behind the other; none for versions 2 and 3.
     names: Vec<u8>,
     /// Where the entries end.
     pub(crate) end: usize,
+    /// The first entry that is out of order or without a path.
     misplaced: Option<ReadError>,
-    /// Entries that were not compared with the one before, and their offsets.
-    seams: Vec<(usize, usize)>,
+    /// Blocks whose first entry was not compared with the one before.
+    seams: Vec<usize>,
 }
 
 /// A block whose first path is not in the arena yet.
 struct RawBlock {
     at: usize,
     count: usize,
-    first: Range<usize>,
+    /// Version 4.
+    first: Option<Range<usize>>,
 }
 
 impl Found {
@@ -62,22 +67,29 @@ impl Found {
     ) -> Result<Self, ReadError> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let threads = threads.min(count / WORTH_A_THREAD);
-        if threads > 1
-            && let Some((starts, stop)) = cut(area, count, options, threads)
-            && let Some(found) = read_parts(area, count, &starts, stop, options)
-        {
-            return Ok(found);
+        match area.version {
+            Version::V4 => {
+                if threads > 1
+                    && let Some((starts, stop)) = cut_by_table(area, count, options, threads)
+                    && let Some(found) = packed_on_threads(area, count, &starts, stop, options)
+                {
+                    return Ok(found);
+                }
+                let mut part = Packed::new(area, options);
+                part.read(area, Header::LEN, usize::MAX, count)?;
+                Ok(part.found())
+            }
+            _ => {
+                if count >= WORTH_A_THREAD
+                    && let Some(found) = records_in_parts(area, count, options, threads)
+                {
+                    return Ok(found);
+                }
+                let mut part = Records::new(Header::LEN, usize::MAX, count, area, options);
+                part.read_all(area, count)?;
+                Ok(Records::found(vec![part], count, area, options))
+            }
         }
-        let mut part = Part::new(area, count, area.end, options);
-        let end = part.read(area, Header::LEN, usize::MAX, count)?;
-        Ok(Found {
-            slots: part.slots,
-            blocks: part.blocks,
-            names: part.names,
-            end,
-            misplaced: part.misplaced.map(|(_, error)| error),
-            seams: Vec::new(),
-        })
     }
 
     /// Makes the entries known to the store. The error is the first entry that is out of order or without a path, which in
@@ -87,20 +99,37 @@ impl Found {
         store: &mut Store<'a>,
         area: &Area<'a>,
         options: &ReadOptions<'_>,
-    ) -> (Vec<Slot>, Option<ReadError>) {
+    ) -> (Slots, Option<ReadError>) {
         let names: &'a [u8] = store.arena.alloc_slice_copy(&self.names);
+        let count: usize = self.blocks.iter().map(|block| block.count).sum();
+        let (last, before) = self.blocks.split_last().map_or((0, &[][..]), |(last, before)| (last.count, before));
+        let regular = before.iter().all(|block| block.count == BLOCK_ENTRIES) && last <= BLOCK_ENTRIES;
+        let mut seams = Vec::new();
+        for number in self.seams.into_iter().filter(|_| options.check_order) {
+            if let Some(before) = number.checked_sub(1).and_then(|number| self.blocks.get(number)) {
+                let behind = Slot::packed(area.file, number, 0);
+                seams.push((Slot::packed(area.file, number - 1, before.count.saturating_sub(1)), behind, number));
+            }
+        }
+        let slots = match area.file {
+            Which::Own if regular => Slots::AsRead(count),
+            file => {
+                let slots_of = |(number, block): (usize, &RawBlock)| {
+                    (0..block.count).map(move |place| Slot::packed(file, number, place))
+                };
+                Slots::List(self.blocks.iter().enumerate().flat_map(slots_of).collect())
+            }
+        };
+        let offsets: Vec<usize> = seams.iter().filter_map(|seam| Some(self.blocks.get(seam.2)?.at)).collect();
         let whole = |raw: RawBlock| Block {
             at: raw.at,
             count: raw.count,
-            first: names.get(raw.first).unwrap_or_default(),
+            first: raw.first.map(|first| names.get(first).unwrap_or_default()),
             whole: OnceLock::new(),
         };
         store.set_file(area.file, area.bytes, self.blocks.into_iter().map(whole).collect());
         let mut misplaced = self.misplaced;
-        for (at, offset) in self.seams.into_iter().filter(|_| options.check_order) {
-            let (Some(&before), Some(&behind)) = (self.slots.get(at.wrapping_sub(1)), self.slots.get(at)) else {
-                continue;
-            };
+        for ((before, behind, _), offset) in seams.into_iter().zip(offsets) {
             let (before, behind) = (store.entry(before), store.entry(behind));
             if before.cmp_key(behind.path(), behind.stage()).is_ge() {
                 let kind = ReadErrorKind::Order { path: behind.path().into(), stage: behind.stage() };
@@ -108,139 +137,314 @@ impl Found {
                 misplaced = misplaced.filter(|other| other.at < error.at).or(Some(error));
             }
         }
-        (self.slots, misplaced)
+        (slots, misplaced)
     }
 }
 
-/// Consecutive entries being read.
-struct Part<'a> {
-    slots: Vec<Slot>,
-    previous: (&'a [u8], Stage),
-    blocks: Vec<RawBlock>,
-    names: Vec<u8>,
-    check_order: bool,
-    /// The number of the first entry that is out of order or without a path, and what is to be said about it.
-    misplaced: Option<(usize, ReadError)>,
-    path_limit: u64,
-    expanded: u64,
-    /// Keeps the touches of [`AHEAD`] from being optimised away.
-    touched: u8,
+#[cold]
+#[inline(never)]
+fn misplaced(path: &[u8], stage: Stage, at: usize) -> ReadError {
+    let kind = match path.is_empty() {
+        true => ReadErrorKind::EmptyPath,
+        false => ReadErrorKind::Order { path: path.into(), stage },
+    };
+    ReadError::new(at, kind)
 }
 
-impl<'a> Part<'a> {
-    /// Makes room for as many entries as are claimed, or as fit into so many bytes if they are fewer.
-    fn new(area: &Area<'_>, count: usize, bytes: usize, options: &ReadOptions<'_>) -> Self {
+/// Consecutive entries of version 2 or 3 being read. They stay where they lie.
+struct Records<'a> {
+    start: usize,
+    at: usize,
+    /// Where it has to end.
+    stop: usize,
+    /// The length of each in eights; 0: it does not fit, and has to be found again.
+    sizes: Vec<u16>,
+    check_order: bool,
+    /// Path and stage of the last entry.
+    previous: &'a [u8],
+    before: Stage,
+    /// The number of the first entry that is out of order or without a path, and what is to be said about it.
+    misplaced: Option<(usize, ReadError)>,
+}
+
+impl<'a> Records<'a> {
+    fn new(start: usize, stop: usize, count: usize, area: &Area<'_>, options: &ReadOptions<'_>) -> Self {
+        let fit = stop.min(area.end).saturating_sub(start) / (head_len(area.kind) + 2);
+        Records {
+            start,
+            at: start,
+            stop,
+            sizes: Vec::with_capacity(count.min(fit)),
+            check_order: options.check_order,
+            previous: &[],
+            before: Stage::Merged,
+            misplaced: None,
+        }
+    }
+
+    /// Reads one entry, if it is as nearly all are: in order, a path of moderate length, no second flag word. `false`: nothing
+    /// was read, and [`step`](Records::step) has to look.
+    ///
+    /// `bytes` ends where the trailer begins; `base` is the length of a head. This is where the time goes: few
+    /// instructions let the processor see several entries at once.
+    #[inline(always)]
+    fn quick_step(&mut self, bytes: &'a [u8], base: usize) -> bool {
+        let Some(rest) = bytes.get(self.at..) else { return false };
+        let Some(&[high, low]) = rest.get(base - 2..).and_then(|flags| flags.first_chunk()) else { return false };
+        let word = u16::from_be_bytes([high, low]);
+        let len = usize::from(word & NAME_MASK);
+        let size = (base + len + 8) & !7;
+        if word & EXTENDED != 0 || len == usize::from(NAME_MASK) || size > rest.len() {
+            return false;
+        }
+        let Some((&0, path)) = rest.get(base..=base + len).and_then(|path| path.split_last()) else { return false };
+        if self.check_order && self.previous.cmp(path) != Ordering::Less || len == 0 {
+            return false;
+        }
+        self.previous = path;
+        self.before = Stage::from_bits((word >> STAGE_SHIFT) as u8);
+        self.sizes.push((size / 8) as u16); // at most 521
+        self.at += size;
+        true
+    }
+
+    /// Reads one entry.
+    #[inline(never)]
+    fn step(&mut self, area: &Area<'a>) -> Result<(), ReadError> {
+        let base = head_len(area.kind);
+        let at = self.at;
+        let rest = area.bytes.get(at..area.end).unwrap_or_default();
+        let Some(&[high, low]) = rest.get(base - 2..).and_then(|flags| flags.first_chunk()) else {
+            return Err(truncated("index entry", at, base, rest.len()));
+        };
+        let word = u16::from_be_bytes([high, low]);
+        let mut head = base;
+        let mut len = usize::from(word & NAME_MASK);
+        if word & EXTENDED != 0 {
+            check_extended(rest, base, at)?;
+            head += 2;
+        }
+        if len == usize::from(NAME_MASK) {
+            len = long_path(rest.get(head..).unwrap_or_default(), at + head)?;
+        }
+        let size = (head + len + 8) & !7;
+        let Some(record) = rest.get(..size) else { return Err(truncated("index entry", at, size, rest.len())) };
+        let Some((path, &[0, ..])) = record.get(head..).and_then(|path| path.split_at_checked(len)) else {
+            return Err(ReadError::new(at + head, ReadErrorKind::Unterminated { len: len as u64 }));
+        };
+        let stage = Stage::from_bits((word >> STAGE_SHIFT) as u8);
+        let wrong = match self.check_order {
+            true => match self.previous.cmp(path) {
+                Ordering::Less => false,
+                Ordering::Equal => self.before >= stage || len == 0,
+                Ordering::Greater => true,
+            },
+            false => len == 0,
+        };
+        if wrong && self.misplaced.is_none() {
+            self.misplaced = Some((self.sizes.len(), misplaced(path, stage, at)));
+        }
+        (self.previous, self.before) = (path, stage);
+        self.sizes.push(u16::try_from(size / 8).unwrap_or(0));
+        self.at = at + size;
+        Ok(())
+    }
+
+    fn is_running(&self, most: usize) -> bool {
+        self.at < self.stop && self.sizes.len() < most
+    }
+
+    /// Reads until the part's end is reached or there are `most` entries.
+    fn read_all(&mut self, area: &Area<'a>, most: usize) -> Result<(), ReadError> {
+        let (bytes, base) = (area.bytes.get(..area.end).unwrap_or_default(), head_len(area.kind));
+        while self.is_running(most) {
+            if !self.quick_step(bytes, base) {
+                self.step(area)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts parts together that fit together and have `count` entries or more.
+    fn found(parts: Vec<Records<'_>>, count: usize, area: &Area<'_>, options: &ReadOptions<'_>) -> Found {
+        let mut blocks = Vec::with_capacity(count.div_ceil(BLOCK_ENTRIES));
+        let mut wrong = None;
+        let mut last: Option<(&[u8], Stage)> = None;
+        let (mut number, mut at) = (0, Header::LEN);
+        for part in parts {
+            if number >= count {
+                break; // read beyond the entries, where the end was not known
+            }
+            let first = record_key(area, part.start);
+            if let (Some(last), true) = (last, options.check_order)
+                && last >= first
+            {
+                wrong.get_or_insert_with(|| misplaced(first.0, first.1, part.start));
+            }
+            if let Some((_, error)) = part.misplaced.filter(|&(nth, _)| number + nth < count) {
+                wrong.get_or_insert(error);
+            }
+            last = Some((part.previous, part.before));
+            let mut sizes = part.sizes.get(..count - number).unwrap_or(&part.sizes);
+            while !sizes.is_empty() {
+                let place = number % BLOCK_ENTRIES;
+                if place == 0 {
+                    blocks.push(RawBlock { at, count: BLOCK_ENTRIES.min(count - number), first: None });
+                }
+                let (block, rest) = sizes.split_at_checked(BLOCK_ENTRIES - place).unwrap_or((sizes, &[]));
+                at = match block.contains(&0) {
+                    true => block.iter().fold(at, |at, _| end_of(area, at).unwrap_or(at)),
+                    false => at + block.iter().map(|&size| usize::from(size)).sum::<usize>() * 8,
+                };
+                number += block.len();
+                sizes = rest;
+            }
+        }
+        Found { blocks, names: Vec::new(), end: at, misplaced: wrong, seams: Vec::new() }
+    }
+}
+
+/// Reads version 2 or 3 in parts, each on a thread. `None` if the parts do not fit together: then what said where
+/// they begin was wrong, and only reading from the start can tell what is there.
+fn records_in_parts(area: &Area<'_>, count: usize, options: &ReadOptions<'_>, threads: usize) -> Option<Found> {
+    let threads = threads.max(1);
+    let wanted = threads * IN_TURN;
+    let table = if threads > 1 { cut_by_table(area, count, options, wanted) } else { None };
+    let stop = table.as_ref().map(|(_, stop)| *stop);
+    let starts = match table {
+        Some((starts, _)) if starts.len() == wanted => starts,
+        // None, or one with few blocks: git makes as many as threads.
+        _ => likely_starts(area, stop.unwrap_or(area.end), wanted),
+    };
+    let stops = starts.iter().skip(1).copied().chain([stop.unwrap_or(usize::MAX)]);
+    let mut parts: Vec<Records<'_>> =
+        starts.iter().zip(stops).map(|(&start, stop)| Records::new(start, stop, count, area, options)).collect();
+    let mut groups = parts.chunks_mut(starts.len().div_ceil(threads).max(1));
+    std::thread::scope(|scope| {
+        let first = groups.next();
+        for group in groups {
+            scope.spawn(move || read_in_turn(group, area, count));
+        }
+        if let Some(group) = first {
+            read_in_turn(group, area, count);
+        }
+    });
+    for pair in parts.windows(2) {
+        let [before, behind] = pair else { continue };
+        if before.at != behind.start {
+            return None;
+        }
+    }
+    let total: usize = parts.iter().map(|part| part.sizes.len()).sum();
+    let complete = match stop {
+        Some(stop) => total == count && parts.last()?.at == stop,
+        None => total >= count,
+    };
+    complete.then(|| Records::found(parts, count, area, options))
+}
+
+/// Reads parts, four of them a step each in turn. One that fails ends there: whether that matters is seen when they are put
+/// together.
+fn read_in_turn<'a>(parts: &mut [Records<'a>], area: &Area<'a>, most: usize) {
+    let (bytes, base) = (area.bytes.get(..area.end).unwrap_or_default(), head_len(area.kind));
+    if let [a, b, c, d] = parts {
+        // None can run beyond its end unnoticed: it is asked before each step.
+        while a.is_running(most) && b.is_running(most) && c.is_running(most) && d.is_running(most) {
+            let quick = [
+                a.quick_step(bytes, base),
+                b.quick_step(bytes, base),
+                c.quick_step(bytes, base),
+                d.quick_step(bytes, base),
+            ];
+            if quick != [true; IN_TURN] {
+                let mut parts = [&mut *a, b, c, d].into_iter().zip(quick).filter(|(_, quick)| !quick);
+                if parts.any(|(part, _)| part.step(area).is_err()) {
+                    break;
+                }
+            }
+        }
+    }
+    for part in parts {
+        let _ = part.read_all(area, most);
+    }
+}
+
+/// Has a stretch of the file brought into the cache, and says where it ends.
+fn touch(bytes: &[u8], at: usize) -> usize {
+    const LINE: usize = 64;
+    let ahead = bytes.get(at..).unwrap_or_default();
+    let lines = ahead.get(..AHEAD).unwrap_or(ahead).as_chunks::<LINE>().0;
+    std::hint::black_box(lines.iter().fold(0, |all, line| all ^ line[0]));
+    at + AHEAD
+}
+
+/// Consecutive entries of version 4 being read. Paths are followed, and only the first of each block is kept.
+struct Packed {
+    blocks: Vec<RawBlock>,
+    names: Vec<u8>,
+    count: usize,
+    end: usize,
+    check_order: bool,
+    misplaced: Option<ReadError>,
+    path_limit: u64,
+    expanded: u64,
+    seams: Vec<usize>,
+}
+
+impl Packed {
+    fn new(area: &Area<'_>, options: &ReadOptions<'_>) -> Self {
         let length = area.bytes.len() as u64;
-        Part {
-            slots: Vec::with_capacity(count.min(bytes / (head_len(area.kind) + 2))),
-            previous: (&[], Stage::Merged),
+        Packed {
             blocks: Vec::new(),
             names: Vec::new(),
+            count: 0,
+            end: Header::LEN,
             check_order: options.check_order,
             misplaced: None,
             path_limit: options.path_limit.unwrap_or(length.saturating_mul(64).saturating_add(1 << 20)),
             expanded: 0,
-            touched: 0,
+            seams: Vec::new(),
         }
     }
 
-    /// Reads from `at` on until `stop` is reached or there are `count` entries. Gives the end of the last.
-    fn read(&mut self, area: &Area<'a>, at: usize, stop: usize, count: usize) -> Result<usize, ReadError> {
-        let end = match area.version {
-            Version::V4 => self.read_v4(area, at, stop, count),
-            _ => self.read_records(area, at, stop, count),
-        };
-        std::hint::black_box(self.touched);
-        end
+    fn found(self) -> Found {
+        Found { blocks: self.blocks, names: self.names, end: self.end, misplaced: self.misplaced, seams: self.seams }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn misplace(&mut self, path: &[u8], stage: Stage, at: usize) {
-        let kind = match path.is_empty() {
-            true => ReadErrorKind::EmptyPath,
-            false => ReadErrorKind::Order { path: path.into(), stage },
-        };
-        self.misplaced.get_or_insert_with(|| (self.slots.len(), ReadError::new(at, kind)));
-    }
-
-    /// Versions 2 and 3: entries stay where they lie.
-    fn read_records(&mut self, area: &Area<'a>, mut at: usize, stop: usize, count: usize) -> Result<usize, ReadError> {
+    /// Reads from `at` on until `stop` is reached or there are `count` entries.
+    fn read(&mut self, area: &Area<'_>, mut at: usize, stop: usize, count: usize) -> Result<(), ReadError> {
         let base = head_len(area.kind);
         let bytes = area.bytes.get(..area.end).unwrap_or_default();
-        while self.slots.len() < count && at < stop {
-            let rest = bytes.get(at..).unwrap_or_default();
-            let Some(&[high, low]) = rest.get(base - 2..).and_then(|flags| flags.first_chunk()) else {
-                return Err(truncated("index entry", at, base, rest.len()));
-            };
-            let word = u16::from_be_bytes([high, low]);
-            self.touched ^= rest.get(AHEAD).copied().unwrap_or(0) ^ rest.get(AHEAD + 64).copied().unwrap_or(0);
-            let mut head = base;
-            let mut len = usize::from(word & NAME_MASK);
-            if word & EXTENDED != 0 {
-                check_extended(rest, base, at)?;
-                head += 2;
-            }
-            if len == usize::from(NAME_MASK) {
-                len = long_path(rest.get(head..).unwrap_or_default(), at + head)?;
-            }
-            let size = (head + len + 8) & !7;
-            let Some(record) = rest.get(..size) else { return Err(truncated("index entry", at, size, rest.len())) };
-            let Some((path, &[0, ..])) = record.get(head..).and_then(|path| path.split_at_checked(len)) else {
-                return Err(ReadError::new(at + head, ReadErrorKind::Unterminated { len: len as u64 }));
-            };
-            let stage = Stage::from_bits((word >> STAGE_SHIFT) as u8);
-            if self.check_order {
-                let (previous, before) = self.previous;
-                match previous.cmp(path) {
-                    Ordering::Less => {}
-                    Ordering::Equal if before < stage && len != 0 => {}
-                    _ => self.misplace(path, stage, at),
-                }
-                self.previous = (path, stage);
-            } else if len == 0 {
-                self.misplace(path, stage, at);
-            }
-            self.slots.push(Slot::record(area.file, at));
-            at += size;
-        }
-        Ok(at)
-    }
-
-    /// Version 4: paths are followed, and only the first of each block is kept.
-    fn read_v4(&mut self, area: &Area<'a>, mut at: usize, stop: usize, count: usize) -> Result<usize, ReadError> {
-        let base = head_len(area.kind);
-        let bytes = area.bytes.get(..area.end).unwrap_or_default();
-        let mut path: Vec<u8> = Vec::new();
+        let mut path = path_v4::Path::default();
         let mut before = Stage::Merged;
-        let (mut place, mut block_paths) = (BLOCK_ENTRIES, 0u64);
-        while self.slots.len() < count && at < stop {
+        let (mut place, mut block_paths, mut touched) = (BLOCK_ENTRIES, 0u64, at);
+        while self.count < count && at < stop {
             let rest = bytes.get(at..).unwrap_or_default();
             let Some(&[high, low]) = rest.get(base - 2..).and_then(|flags| flags.first_chunk()) else {
                 return Err(truncated("index entry", at, base, rest.len()));
             };
             let word = u16::from_be_bytes([high, low]);
-            self.touched ^= rest.get(AHEAD).copied().unwrap_or(0);
+            if at >= touched {
+                touched = touch(bytes, at);
+            }
             let mut head = base;
             if word & EXTENDED != 0 {
                 check_extended(rest, base, at)?;
                 head += 2;
             }
             let field = rest.get(head..).unwrap_or_default();
-            let strip = path_v4::decode(field);
-            let (strip, number) = strip.unwrap_or((u64::MAX, 1));
+            let (strip, number) = path_v4::decode(field).unwrap_or((u64::MAX, 1));
             // What the first entry removes is removed from nothing; where reading begins in the middle it is not known.
-            let first = self.slots.is_empty() && strip != u64::MAX;
+            let first = self.count == 0 && strip != u64::MAX;
             let Some(keep) = (path.len() as u64).checked_sub(strip).or(first.then_some(0)) else {
                 let kind = ReadErrorKind::Strip { strip, previous: path.len() as u64 };
                 return Err(ReadError::new(at + head, kind));
             };
             let keep = keep as usize; // no more than a length
-            let suffix = field.get(number..).unwrap_or_default();
-            let Some(len) = path_v4::suffix_len(suffix) else {
-                return Err(ReadError::new(at + head, ReadErrorKind::Unterminated { len: suffix.len() as u64 }));
+            let field = field.get(number..).unwrap_or_default();
+            let Some(len) = path_v4::suffix_len(field) else {
+                return Err(ReadError::new(at + head, ReadErrorKind::Unterminated { len: field.len() as u64 }));
             };
-            let suffix = suffix.get(..len).unwrap_or_default();
             let whole = keep + len;
             let stated = usize::from(word & NAME_MASK);
             if stated != whole.min(usize::from(NAME_MASK)) {
@@ -252,37 +456,88 @@ impl<'a> Part<'a> {
             }
 
             let stage = Stage::from_bits((word >> STAGE_SHIFT) as u8);
-            // The same bytes are kept in front of both.
-            let order = path.get(keep..).unwrap_or_default().cmp(suffix);
-            path.truncate(keep);
-            path.extend_from_slice(suffix);
-            let in_order = order.is_lt() || order.is_eq() && before < stage;
-            if whole == 0 || self.check_order && !in_order {
-                self.misplace(&path, stage, at);
+            let order = path.replace_end(keep, field, len);
+            let wrong = whole == 0 || self.check_order && (order.is_gt() || order.is_eq() && before >= stage);
+            if wrong && self.misplaced.is_none() {
+                self.misplaced = Some(misplaced(path.bytes(), stage, at));
             }
             before = stage;
 
             block_paths += whole as u64;
             if place == BLOCK_ENTRIES || block_paths > BLOCK_PATHS {
                 let start = self.names.len();
-                self.names.extend_from_slice(&path);
-                self.blocks.push(RawBlock { at, count: 0, first: start..start + whole });
+                self.names.extend_from_slice(path.bytes());
+                self.blocks.push(RawBlock { at, count: 0, first: Some(start..start + whole) });
                 (place, block_paths) = (0, whole as u64);
             }
-            self.slots.push(Slot::packed(area.file, self.blocks.len() - 1, place));
             place += 1;
             if let Some(block) = self.blocks.last_mut() {
                 block.count = place;
             }
+            self.count += 1;
             at += head + number + len + 1;
         }
-        Ok(at)
+        self.end = at;
+        Ok(())
     }
 }
 
-/// Where this record of a version 2 or 3 file ends.
-fn end_of(area: &Area<'_>, slot: Slot) -> Option<usize> {
-    let at = slot.record_at()?;
+/// Reads each part of version 4 on a thread of its own. `None` as above.
+fn packed_on_threads(
+    area: &Area<'_>,
+    count: usize,
+    starts: &[usize],
+    stop: usize,
+    options: &ReadOptions<'_>,
+) -> Option<Found> {
+    let stops: Vec<usize> = starts.iter().skip(1).copied().chain([stop]).collect();
+    let run = |at: usize, stop: usize| {
+        let mut part = Packed::new(area, options);
+        part.read(area, at, stop, count).ok().map(|()| part)
+    };
+    let parts = std::thread::scope(|scope| {
+        let others = starts.iter().zip(&stops).skip(1);
+        let others: Vec<_> = others.map(|(&at, &stop)| scope.spawn(move || run(at, stop))).collect();
+        let first = starts.first().zip(stops.first()).and_then(|(&at, &stop)| run(at, stop));
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        [first].into_iter().chain(others.into_iter().map(join)).collect::<Option<Vec<_>>>()
+    })?;
+    let mut parts = parts.into_iter();
+    let mut whole = parts.next()?;
+    for (part, &start) in parts.zip(starts.iter().skip(1)) {
+        if start != whole.end {
+            options.observer.hint_ignored("offset table", start as u64);
+            return None;
+        }
+        let names = whole.names.len();
+        let moved = |first: Range<usize>| first.start + names..first.end + names;
+        whole.seams.push(whole.blocks.len());
+        whole.blocks.extend(part.blocks.into_iter().map(|raw| RawBlock { first: raw.first.map(moved), ..raw }));
+        whole.names.extend_from_slice(&part.names);
+        whole.misplaced = whole.misplaced.or(part.misplaced);
+        whole.count += part.count;
+        whole.expanded += part.expanded;
+        whole.end = part.end;
+    }
+    (whole.count == count && whole.end == stop && whole.expanded <= whole.path_limit).then(|| whole.found())
+}
+
+/// Path and stage of the record of version 2 or 3 at `at`, which was read before.
+fn record_key<'a>(area: &Area<'a>, at: usize) -> (&'a [u8], Stage) {
+    let rest = area.bytes.get(at..area.end).unwrap_or_default();
+    let (base, word) = (head_len(area.kind), be16(rest, head_len(area.kind) - 2));
+    let path = rest.get(if word & EXTENDED != 0 { base + 2 } else { base }..).unwrap_or_default();
+    let len = match word & NAME_MASK {
+        NAME_MASK => memchr::memchr(0, path).unwrap_or(0),
+        len => usize::from(len),
+    };
+    (path.get(..len).unwrap_or_default(), Stage::from_bits((word >> STAGE_SHIFT) as u8))
+}
+
+/// Where the record of version 2 or 3 at `at` ends.
+fn end_of(area: &Area<'_>, at: usize) -> Option<usize> {
     let rest = area.bytes.get(at..area.end)?;
     let (base, word) = (head_len(area.kind), be16(rest, head_len(area.kind) - 2));
     let head = if word & EXTENDED != 0 { base + 2 } else { base };
@@ -316,28 +571,40 @@ pub(crate) fn long_path(rest: &[u8], at: usize) -> Result<usize, ReadError> {
     }
 }
 
-/// Where threads begin, the first at the first entry, and where the last ends if that is known.
-fn cut(area: &Area<'_>, count: usize, options: &ReadOptions<'_>, threads: usize) -> Option<(Vec<usize>, usize)> {
-    if let Some((table, end)) = offset_table(area, count, options) {
-        let share = count.div_ceil(threads);
-        let (mut starts, mut sum) = (Vec::with_capacity(threads), 0);
-        for block in &table {
-            if sum >= share * starts.len() {
-                starts.push(block.at);
-            }
-            sum += block.entries as usize;
+/// Where as many parts as wanted begin, the first at the first entry, by extension `IEOT`; and where the entries end. `None`
+/// if that and `EOIE` are not there or not sound.
+fn cut_by_table(
+    area: &Area<'_>,
+    count: usize,
+    options: &ReadOptions<'_>,
+    wanted: usize,
+) -> Option<(Vec<usize>, usize)> {
+    let (table, end) = offset_table(area, count, options)?;
+    let share = count.div_ceil(wanted);
+    let (mut starts, mut sum) = (Vec::with_capacity(wanted), 0);
+    for block in &table {
+        if sum >= share * starts.len() {
+            starts.push(block.at);
         }
-        return Some((starts, end)).filter(|(starts, _)| starts.len() > 1);
+        sum += block.entries as usize;
     }
-    if area.version == Version::V4 {
-        return None;
+    (starts.len() > 1).then_some((starts, end))
+}
+
+/// Places, the first at the first entry, that cut a version 2 or 3 file into parts of about the same length.
+///
+/// `end` is where the entries end, or where the file does: that is hardly far from it.
+fn likely_starts(area: &Area<'_>, end: usize, wanted: usize) -> Vec<usize> {
+    let length = end - Header::LEN;
+    let mut starts = vec![Header::LEN];
+    for n in 1..wanted {
+        if let Some(start) = likely_start(area, Header::LEN + length / wanted * n)
+            && starts.last().is_some_and(|&last| last < start)
+        {
+            starts.push(start);
+        }
     }
-    // The entries' end is not known without reading them, but is hardly far from the file's.
-    let length = area.end - Header::LEN;
-    let inner = (1..threads).filter_map(|n| likely_start(area, Header::LEN + length / threads * n));
-    let starts: Vec<usize> = std::iter::once(Header::LEN).chain(inner).collect();
-    let ascending = starts.windows(2).all(|pair| pair[0] < pair[1]);
-    (ascending && starts.len() > 1).then_some((starts, usize::MAX))
+    starts
 }
 
 /// The blocks of extension `IEOT` and the end of the entries, if that and `EOIE` are sound.
@@ -373,66 +640,4 @@ fn likely_start(area: &Area<'_>, near: usize) -> Option<usize> {
     };
     let first = (near - Header::LEN) / 8 * 8 + Header::LEN;
     (0..TRIES).map(|n| first + n * 8).find(|&at| (0..CHAIN).try_fold(at, |at, _| next(at)).is_some())
-}
-
-/// Reads each part on a thread of its own. `None` if they do not fit together: then what said where they begin was
-/// wrong, and only reading from the start can tell what is there.
-fn read_parts(
-    area: &Area<'_>,
-    count: usize,
-    starts: &[usize],
-    stop: usize,
-    options: &ReadOptions<'_>,
-) -> Option<Found> {
-    let stops: Vec<usize> = starts.iter().skip(1).copied().chain([stop]).collect();
-    let run = |at: usize, stop: usize, room: usize| {
-        let mut part = Part::new(area, count, room, options);
-        let end = part.read(area, at, stop, count);
-        (part, end)
-    };
-    let read = std::thread::scope(|scope| {
-        let others = starts.iter().zip(&stops).skip(1);
-        let others: Vec<_> = others
-            .map(|(&at, &stop)| scope.spawn(move || run(at, stop, stop.min(area.end).saturating_sub(at))))
-            .collect();
-        let first = starts.first().zip(stops.first()).map(|(&at, &stop)| run(at, stop, area.end));
-        let others =
-            others.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        first.into_iter().chain(others).collect::<Vec<_>>()
-    });
-    let mut read = read.into_iter();
-    let (mut whole, end) = read.next()?;
-    let mut end = end.ok()?;
-    let mut seams = Vec::new();
-    for ((part, part_end), &start) in read.zip(starts.iter().skip(1)) {
-        if start != end {
-            if stop != usize::MAX {
-                options.observer.hint_ignored("offset table", start as u64);
-            }
-            return None;
-        }
-        let (entries, blocks, names) = (whole.slots.len(), whole.blocks.len(), whole.names.len());
-        seams.push((entries, start));
-        if whole.misplaced.is_none() {
-            whole.misplaced = part.misplaced.map(|(at, error)| (entries + at, error));
-        }
-        match blocks {
-            0 => whole.slots.extend_from_slice(&part.slots),
-            _ => whole.slots.extend(part.slots.iter().map(|slot| slot.behind_blocks(blocks))),
-        }
-        let moved = |raw: RawBlock| RawBlock { first: raw.first.start + names..raw.first.end + names, ..raw };
-        whole.blocks.extend(part.blocks.into_iter().map(moved));
-        whole.names.extend_from_slice(&part.names);
-        whole.expanded += part.expanded;
-        end = part_end.unwrap_or(usize::MAX);
-    }
-    // A last part whose end is not known has read on into what follows, and failed there or not.
-    if whole.slots.len() > count || end == usize::MAX {
-        end = end_of(area, *whole.slots.get(count.checked_sub(1)?)?)?;
-    }
-    whole.slots.truncate(count);
-    let complete =
-        whole.slots.len() == count && whole.expanded <= whole.path_limit && (stop == usize::MAX || end == stop);
-    let misplaced = whole.misplaced.filter(|&(at, _)| at < count).map(|(_, error)| error);
-    complete.then_some(Found { slots: whole.slots, blocks: whole.blocks, names: whole.names, end, misplaced, seams })
 }

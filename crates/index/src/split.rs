@@ -9,14 +9,14 @@ use object::ObjectId;
 
 use crate::entry::{Entry, NewEntry};
 use crate::ext::Link;
-use crate::store::{Slot, Store};
+use crate::store::{Slot, Slots, Store};
 
 /// How an index is split: the shared index it builds on.
 pub(crate) struct Split {
     /// Its checksum; `None` if it is still to be written.
     pub(crate) base: Option<ObjectId>,
     /// Its entries.
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Slots,
     /// For each entry of the index, 1 + its position there; 0 if it is not from there. Empty: none is.
     pub(crate) of: Vec<u32>,
 }
@@ -77,7 +77,7 @@ pub(crate) fn merge(
         slots.push(slot);
         of.push(0);
     }
-    Ok((slots, Split { base: Some(link.base), slots: base, of }))
+    Ok((slots, Split { base: Some(link.base), slots: Slots::List(base), of }))
 }
 
 fn before(a: Entry<'_>, b: Entry<'_>) -> bool {
@@ -87,24 +87,28 @@ fn before(a: Entry<'_>, b: Entry<'_>) -> bool {
 /// What a split index writes into its own file.
 pub(crate) struct Own {
     /// Replacements in shared order, to be written without their paths.
-    pub(crate) replacements: Vec<Slot>,
+    pub(crate) replacements: Slots,
     /// Entries that are not in the shared file.
-    pub(crate) added: Vec<Slot>,
+    pub(crate) added: Slots,
     pub(crate) delete: EwahBuf,
     pub(crate) replace: EwahBuf,
 }
 
 impl Split {
     /// Compares the entries with the shared ones. Linear; an entry that lies where the shared one lies is not looked at.
-    pub(crate) fn own(&self, slots: &[Slot], store: &Store<'_>) -> Own {
-        let mut own =
-            Own { replacements: Vec::new(), added: Vec::new(), delete: EwahBuf::new(), replace: EwahBuf::new() };
+    pub(crate) fn own(&self, slots: &Slots, store: &Store<'_>) -> Own {
+        let mut own = Own {
+            replacements: Slots::default(),
+            added: Slots::default(),
+            delete: EwahBuf::new(),
+            replace: EwahBuf::new(),
+        };
         let (mut delete, mut replace) = (EwahBuf::builder(), EwahBuf::builder());
         let mut next = 0u32; // the first shared entry that is not accounted for
-        for (at, slot) in slots.iter().enumerate() {
+        for (at, slot) in slots.iter(0..slots.len()).enumerate() {
             let shared = self.of.get(at).copied().unwrap_or(0).checked_sub(1).filter(|&shared| shared >= next);
             let Some((shared, base)) = shared.and_then(|at| Some((at, self.slots.get(at as usize)?))) else {
-                own.added.push(*slot);
+                own.added.list().push(slot);
                 continue;
             };
             if shared > next {
@@ -112,9 +116,9 @@ impl Split {
                 let _ = delete.set_range(next, shared - 1);
             }
             next = shared + 1;
-            if slot != base && store.entry(*slot) != store.entry(*base) {
+            if slot != base && store.entry(slot) != store.entry(base) {
                 let _ = replace.set(shared);
-                own.replacements.push(*slot);
+                own.replacements.list().push(slot);
             }
         }
         let count = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);

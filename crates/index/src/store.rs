@@ -1,9 +1,9 @@
 //! Where entries lie: in the file that was read, in its shared index, or in the arena.
 //!
-//! An entry of an index is a [`Slot`]: one number that says where its record is. A version 2 or 3 file is used as it lies, so
-//! that reading a million entries allocates eight bytes for each and copies nothing. A version 4 file has to be taken
-//! apart to know its paths; that is done 64 entries at a time, when one of them is asked for. Entries that were edited
-//! are records in the arena.
+//! An entry of an index is a [`Slot`]: one number that says where its record is. What was read stays where it lies, and its
+//! slots follow from their positions until the first edit: all that is kept is where every 64th entry begins. When an
+//! entry is asked for, its block of 64 is taken apart, into the arena: where each lies, and for version 4 the paths.
+//! Entries that were edited are records in the arena.
 //!
 //! A record is what a version 2 or 3 file holds, up to and with the NUL behind the path.
 
@@ -21,20 +21,18 @@ use crate::path_v4;
 ///
 /// | bits 63, 62 | the rest |
 /// |---|---|
-/// | 0 | offset of the record in the file |
-/// | 1 | offset of the record in the shared index |
-/// | 2 | number of a record in the arena |
-/// | 3 | version 4: bit 61 the file (1: shared), number of the block, six bits for the place in it |
+/// | 0 | number of a record in the arena |
+/// | 1 | in a block: bit 61 the file (1: shared), number of the block, six bits for the place in it |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot(u64);
 
 const TAG_SHIFT: u32 = 62;
-const ARENA: u64 = 2;
-const PACKED: u64 = 3;
+const ARENA: u64 = 0;
+const PACKED: u64 = 1;
 const PACKED_FILE_SHIFT: u32 = 61;
 const PLACE_BITS: u32 = 6;
 
-/// Most entries in a block of a version 4 file.
+/// Most entries in a block.
 pub(crate) const BLOCK_ENTRIES: usize = 1 << PLACE_BITS;
 /// Most bytes that the paths of a block have together, and so of one path: a place has 32 bits.
 pub(crate) const BLOCK_PATHS: u64 = 1 << 31;
@@ -47,27 +45,10 @@ pub(crate) enum Which {
 }
 
 impl Slot {
-    /// The record at this offset of a version 2 or 3 file.
-    #[inline]
-    pub(crate) fn record(file: Which, at: usize) -> Self {
-        Slot((file as u64) << TAG_SHIFT | at as u64)
-    }
-
-    /// An entry of a version 4 file.
+    /// An entry of a file.
     #[inline]
     pub(crate) fn packed(file: Which, block: usize, place: usize) -> Self {
         Slot(PACKED << TAG_SHIFT | (file as u64) << PACKED_FILE_SHIFT | (block as u64) << PLACE_BITS | place as u64)
-    }
-
-    /// The same place, so many blocks further on.
-    #[inline]
-    pub(crate) fn behind_blocks(self, blocks: usize) -> Self {
-        Slot(self.0 + ((blocks as u64) << PLACE_BITS))
-    }
-
-    /// The offset, if it is a record of a version 2 or 3 file.
-    pub(crate) fn record_at(self) -> Option<usize> {
-        (self.tag() < ARENA).then(|| self.rest())
     }
 
     fn tag(self) -> u64 {
@@ -77,17 +58,105 @@ impl Slot {
     fn rest(self) -> usize {
         (self.0 & ((1 << TAG_SHIFT) - 1)) as usize
     }
+
+    #[inline]
+    fn file(self) -> usize {
+        (self.0 >> PACKED_FILE_SHIFT & 1) as usize
+    }
+
+    /// `None`: not in a block.
+    #[inline]
+    fn block_number(self) -> Option<usize> {
+        if self.tag() != PACKED {
+            return None;
+        }
+        usize::try_from((self.0 & ((1 << PACKED_FILE_SHIFT) - 1)) >> PLACE_BITS).ok()
+    }
+
+    #[inline]
+    fn place(self) -> usize {
+        self.0 as usize & (BLOCK_ENTRIES - 1)
+    }
 }
 
-/// Up to [`BLOCK_ENTRIES`] consecutive entries of a version 4 file.
+/// The entries of an index, in order.
+#[derive(Clone, Debug)]
+pub(crate) enum Slots {
+    /// Those of the file, as it was read: entry `n` is in block `n / BLOCK_ENTRIES`. Nothing has to be kept for that.
+    AsRead(usize),
+    List(Vec<Slot>),
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        Slots::List(Vec::new())
+    }
+}
+
+impl Slots {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Slots::AsRead(count) => *count,
+            Slots::List(list) => list.len(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, at: usize) -> Option<Slot> {
+        match self {
+            Slots::AsRead(count) => {
+                (at < *count).then(|| Slot::packed(Which::Own, at / BLOCK_ENTRIES, at % BLOCK_ENTRIES))
+            }
+            Slots::List(list) => list.get(at).copied(),
+        }
+    }
+
+    /// Those at these positions; those beyond the end are not there.
+    #[inline]
+    pub(crate) fn iter(
+        &self,
+        range: Range<usize>,
+    ) -> impl ExactSizeIterator<Item = Slot> + DoubleEndedIterator + Clone {
+        let end = range.end.min(self.len());
+        // The range is cut to what is there.
+        (range.start.min(end)..end).map(|at| self.get(at).unwrap_or(Slot(ARENA << TAG_SHIFT | u64::from(u32::MAX))))
+    }
+
+    /// The first position of the range from which on `before` is false. O(log n).
+    pub(crate) fn partition_point(&self, range: Range<usize>, mut before: impl FnMut(Slot) -> bool) -> usize {
+        let (mut low, mut high) = (range.start, range.end.min(self.len()));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.get(middle).is_some_and(&mut before) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// To be changed.
+    pub(crate) fn list(&mut self) -> &mut Vec<Slot> {
+        if let Slots::AsRead(_) = self {
+            *self = Slots::List(self.iter(0..self.len()).collect());
+        }
+        match self {
+            Slots::List(list) => list,
+            Slots::AsRead(_) => unreachable!("it was made a list just now"),
+        }
+    }
+}
+
+/// Up to [`BLOCK_ENTRIES`] consecutive entries of a file.
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
     /// Offset of the first entry.
     pub(crate) at: usize,
     /// Number of entries.
     pub(crate) count: usize,
-    /// The whole path of the first.
-    pub(crate) first: &'a [u8],
+    /// Version 4: the whole path of the first.
+    pub(crate) first: Option<&'a [u8]>,
     pub(crate) whole: OnceLock<Whole<'a>>,
 }
 
@@ -96,7 +165,8 @@ pub(crate) struct Block<'a> {
 pub(crate) struct Whole<'a> {
     /// For each entry the offset of its head, from the block's, and where its path ends in `paths`.
     places: &'a [(u32, u32)],
-    paths: &'a [u8],
+    /// Version 4: the paths, one behind the other.
+    paths: Option<&'a [u8]>,
 }
 
 /// Everything that slots point to, but the arena: to be shared by threads.
@@ -165,17 +235,20 @@ impl<'a> Store<'a> {
     /// The file this entry lies in, and its bytes there with the padding, if they are exactly what a writer of version 2 or
     /// 3 would write.
     pub(crate) fn verbatim(&self, slot: Slot) -> Option<(&'a [u8], Range<usize>)> {
-        let file = *self.records.files.get(usize::try_from(slot.tag()).ok()?)?;
-        let start = slot.rest();
+        let (file, block, whole) = self.records.block(slot, self.kind, Some(self.arena))?;
+        if block.first.is_some() {
+            return None;
+        }
+        let place = *whole.places.get(slot.place())?;
+        let start = block.at + place.0 as usize;
         let rest = file.get(start..)?;
         let (base, word) = (head_len(self.kind), be16(rest, head_len(self.kind) - 2));
-        let head = if word & EXTENDED != 0 { base + 2 } else { base };
         if word & EXTENDED != 0 && be16(rest, base) == 0 {
             return None;
         }
-        let len = path_len(rest, head, word)?;
-        let size = (head + len + 8) & !7;
-        let padding = rest.get(head + len..size)?;
+        let used = if word & EXTENDED != 0 { base + 2 } else { base } + place.1 as usize;
+        let size = (used + 8) & !7;
+        let padding = rest.get(used..size)?;
         padding.iter().all(|&byte| byte == 0).then_some((file, start..start + size))
     }
 
@@ -202,75 +275,105 @@ impl<'a> Records<'a> {
     /// `arena` may be left out once all blocks are expanded.
     #[inline]
     pub(crate) fn entry(&self, slot: Slot, kind: HashKind, arena: Option<&'a Bump>) -> Entry<'a> {
-        let bytes = match slot.tag() {
-            0 => self.files[0].get(slot.rest()..),
-            1 => self.files[1].get(slot.rest()..),
-            ARENA => self.records.get(slot.rest()).copied(),
-            _ => return self.packed(slot, kind, arena),
-        };
-        // That there is a whole record was checked when the slot was made.
-        let bytes = bytes.unwrap_or_default();
-        let base = head_len(kind);
-        let word = be16(bytes, base - 2);
-        let at = if word & EXTENDED != 0 { base + 2 } else { base };
-        let (head, rest) = bytes.split_at_checked(at).unwrap_or_default();
-        let len = path_len(bytes, at, word).unwrap_or(0);
-        Entry::new(head, rest.get(..len).unwrap_or_default(), kind)
+        let found = if slot.tag() == ARENA { self.edited(slot, kind) } else { self.packed(slot, kind, arena) };
+        // Every slot was made from an entry that is there.
+        found.unwrap_or(Entry::new(&[], &[], kind))
     }
 
-    fn packed(&self, slot: Slot, kind: HashKind, arena: Option<&'a Bump>) -> Entry<'a> {
-        let file = (slot.0 >> PACKED_FILE_SHIFT & 1) as usize;
-        let number = (slot.0 & ((1 << PACKED_FILE_SHIFT) - 1)) >> PLACE_BITS;
-        let place = slot.0 as usize & (BLOCK_ENTRIES - 1);
-        let bytes = self.files.get(file).copied().unwrap_or_default();
-        let block = self.blocks.get(file).and_then(|blocks| blocks.get(usize::try_from(number).ok()?));
-        let found = block.and_then(|block| {
-            let whole = match arena {
-                Some(arena) => block.whole.get_or_init(|| block.expand(bytes, kind, arena)),
-                None => block.whole.get()?,
-            };
-            let &(head, end) = whole.places.get(place)?;
-            let start = match place.checked_sub(1) {
-                Some(before) => whole.places.get(before)?.1,
-                None => 0,
-            };
-            let rest = bytes.get(block.at + head as usize..)?;
-            let base = head_len(kind);
-            let len = if be16(rest, base - 2) & EXTENDED != 0 { base + 2 } else { base };
-            Some(Entry::new(rest.get(..len)?, whole.paths.get(start as usize..end as usize)?, kind))
-        });
-        found.unwrap_or(Entry::new(&[], &[], kind))
+    fn edited(&self, slot: Slot, kind: HashKind) -> Option<Entry<'a>> {
+        let (_, record) = self.records.get(slot.rest())?.split_last()?;
+        let base = head_len(kind);
+        let extended = be16(record, base - 2) & EXTENDED != 0;
+        let (head, path) = record.split_at_checked(if extended { base + 2 } else { base })?;
+        Some(Entry::new(head, path, kind))
+    }
+
+    #[inline]
+    fn packed(&self, slot: Slot, kind: HashKind, arena: Option<&'a Bump>) -> Option<Entry<'a>> {
+        let (file, block, whole) = self.block(slot, kind, arena)?;
+        let &(head, end) = whole.places.get(slot.place())?;
+        let rest = file.get(block.at + head as usize..)?;
+        let base = head_len(kind);
+        let len = if be16(rest, base - 2) & EXTENDED != 0 { base + 2 } else { base };
+        let (head, behind) = rest.split_at_checked(len)?;
+        let path = match whole.paths {
+            None => behind.get(..end as usize)?,
+            Some(paths) => {
+                let start = match slot.place().checked_sub(1) {
+                    Some(before) => whole.places.get(before)?.1,
+                    None => 0,
+                };
+                paths.get(start as usize..end as usize)?
+            }
+        };
+        Some(Entry::new(head, path, kind))
+    }
+
+    #[inline]
+    fn block(&self, slot: Slot, kind: HashKind, arena: Option<&'a Bump>) -> Option<(&'a [u8], &Block<'a>, &Whole<'a>)> {
+        let which = slot.file();
+        let file = *self.files.get(which)?;
+        let block = self.blocks.get(which)?.get(slot.block_number()?)?;
+        let whole = match arena {
+            Some(arena) => block.whole.get_or_init(|| block.expand(file, kind, arena)),
+            None => block.whole.get()?,
+        };
+        Some((file, block, whole))
     }
 }
 
 impl<'a> Block<'a> {
     #[inline(never)]
     fn expand(&self, file: &'a [u8], kind: HashKind, arena: &'a Bump) -> Whole<'a> {
+        match self.first {
+            None => self.expand_records(file, kind, arena),
+            Some(first) => self.expand_packed(first, file, kind, arena),
+        }
+    }
+
+    // All that is looked at here was checked when the file was read.
+
+    fn expand_records(&self, file: &'a [u8], kind: HashKind, arena: &'a Bump) -> Whole<'a> {
         let base = head_len(kind);
-        let mut places = Vec::with_capacity(self.count);
-        let mut paths: Vec<u8> = Vec::with_capacity(self.count * (self.first.len() + 8));
+        let mut places = [(0u32, 0u32); BLOCK_ENTRIES];
+        let mut at = self.at;
+        for place in places.iter_mut().take(self.count) {
+            let rest = file.get(at..).unwrap_or_default();
+            let word = be16(rest, base - 2);
+            let head = if word & EXTENDED != 0 { base + 2 } else { base };
+            let len = path_len(rest, head, word).unwrap_or(0);
+            *place = ((at - self.at) as u32, len as u32);
+            at += (head + len + 8) & !7;
+        }
+        Whole { places: arena.alloc_slice_copy(places.get(..self.count).unwrap_or_default()), paths: None }
+    }
+
+    fn expand_packed(&self, first: &'a [u8], file: &'a [u8], kind: HashKind, arena: &'a Bump) -> Whole<'a> {
+        let base = head_len(kind);
+        let mut places = [(0u32, 0u32); BLOCK_ENTRIES];
+        let mut paths: Vec<u8> = Vec::with_capacity(self.count * (first.len() + 8));
         let (mut at, mut start) = (self.at, 0);
-        for place in 0..self.count {
+        for (n, place) in places.iter_mut().take(self.count).enumerate() {
             let rest = file.get(at..).unwrap_or_default();
             let head = if be16(rest, base - 2) & EXTENDED != 0 { base + 2 } else { base };
             let field = rest.get(head..).unwrap_or_default();
-            // All of this was checked when the file was read.
             let (strip, number) = path_v4::decode(field).unwrap_or((0, 0));
             let suffix = field.get(number..).unwrap_or_default();
             let len = path_v4::suffix_len(suffix).unwrap_or(0);
             let end = paths.len();
-            if place == 0 {
-                paths.extend_from_slice(self.first);
+            if n == 0 {
+                paths.extend_from_slice(first);
             } else {
                 let keep = (end - start).saturating_sub(usize::try_from(strip).unwrap_or(usize::MAX));
                 paths.extend_from_within(start..start + keep);
                 paths.extend_from_slice(suffix.get(..len).unwrap_or_default());
             }
             start = end;
-            places.push(((at - self.at) as u32, paths.len() as u32));
+            *place = ((at - self.at) as u32, paths.len() as u32);
             at += head + number + len + 1;
         }
-        Whole { places: arena.alloc_slice_copy(&places), paths: arena.alloc_slice_copy(&paths) }
+        let places = places.get(..self.count).unwrap_or_default();
+        Whole { places: arena.alloc_slice_copy(places), paths: Some(arena.alloc_slice_copy(&paths)) }
     }
 }
 
@@ -308,11 +411,16 @@ mod tests {
 
     #[test]
     fn slots_tell_their_places_apart() {
-        for file in [Which::Own, Which::Shared] {
-            assert_ne!(Slot::record(file, 5), Slot::packed(file, 0, 5));
-            assert_eq!(Slot::packed(file, 3, 63).behind_blocks(7), Slot::packed(file, 10, 63));
-        }
-        assert_ne!(Slot::record(Which::Own, 5), Slot::record(Which::Shared, 5));
         assert_ne!(Slot::packed(Which::Own, 5, 5), Slot::packed(Which::Shared, 5, 5));
+        assert_ne!(Slot::packed(Which::Own, 5, 5), Slot::packed(Which::Own, 6, 5));
+        let mut slots = Slots::AsRead(130);
+        let before: Vec<Slot> = slots.iter(0..200).collect();
+        assert_eq!(before.len(), 130);
+        assert_eq!(slots.get(129), Some(Slot::packed(Which::Own, 2, 1)));
+        assert_eq!(slots.get(130), None);
+        assert_eq!(*slots.list(), before);
+        let mut asked = before.iter().take(77);
+        assert_eq!(slots.partition_point(0..130, |slot| asked.clone().any(|&one| one == slot)), 77);
+        assert!(asked.next().is_some());
     }
 }

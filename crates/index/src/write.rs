@@ -1,6 +1,7 @@
 //! From entries and extensions to bytes.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use hashfile::HashFile;
 use object::{HashKind, ObjectId};
@@ -12,7 +13,7 @@ use crate::ext::{self, Fsmonitor, Link, eoie, ieot};
 use crate::header::{Header, Version};
 use crate::index::{Index, MARK_FSMONITOR, MARK_UP_TO_DATE};
 use crate::path_v4;
-use crate::store::{Slot, Store};
+use crate::store::{Slots, Store};
 
 /// Entries to a block of the offset table: small enough that a look-up in a mapped index reads few, large enough that the
 /// table, and the whole paths that begin blocks in version 4, do not count.
@@ -181,9 +182,10 @@ impl<'a> Index<'a> {
             (Some(split), Parts::Own) => Some((split, split.own(&self.slots, &self.store))),
             _ => None,
         };
+        let none = Slots::default();
         let (nameless, entries) = match &own {
-            Some((_, own)) => (&own.replacements[..], &own.added[..]),
-            None => (&[][..], &self.slots[..]),
+            Some((_, own)) => (&own.replacements, &own.added),
+            None => (&none, &self.slots),
         };
         let plan = Plan::new(self, nameless, entries, options)?;
         let hashing = hashfile::Options::default()
@@ -299,15 +301,15 @@ struct Plan {
 impl Plan {
     fn new(
         index: &Index<'_>,
-        nameless: &[Slot],
-        entries: &[Slot],
+        nameless: &Slots,
+        entries: &Slots,
         options: &WriteOptions<'_>,
     ) -> Result<Plan, WriteError> {
         let (mut extended, mut null_ids, mut len) = (false, false, Header::LEN);
         let base = head_len(index.kind);
         for (slots, named) in [(nameless, false), (entries, true)] {
-            for slot in slots {
-                let entry = index.store.entry(*slot);
+            for slot in slots.iter(0..slots.len()) {
+                let entry = index.store.entry(slot);
                 extended |= entry.extended_word() != 0;
                 if entry.id_bytes().iter().all(|&byte| byte == 0) {
                     if !options.allow_null_ids {
@@ -353,27 +355,28 @@ struct Run<'a> {
 }
 
 impl<'s, 'a: 's, W: Write> EntryWriter<'_, '_, 'a, 's, W> {
-    fn write(&mut self, slots: &[Slot], nameless: bool) -> io::Result<()> {
-        let Some(block) = self.plan.block else { return self.write_block(slots, nameless, false) };
-        for slots in slots.chunks(block) {
+    fn write(&mut self, slots: &Slots, nameless: bool) -> io::Result<()> {
+        let Some(block) = self.plan.block else { return self.write_block(slots, 0..slots.len(), nameless, false) };
+        for start in (0..slots.len()).step_by(block) {
+            let range = start..start.saturating_add(block).min(slots.len());
             let at = usize::try_from(self.out.total()).unwrap_or(usize::MAX);
-            self.blocks.push(Block { at, entries: u32::try_from(slots.len()).unwrap_or(u32::MAX) });
-            self.write_block(slots, nameless, true)?;
+            self.blocks.push(Block { at, entries: u32::try_from(range.len()).unwrap_or(u32::MAX) });
+            self.write_block(slots, range, nameless, true)?;
         }
         Ok(())
     }
 
     /// `restart`: the first path is written whole (version 4), so that reading can begin with it.
-    fn write_block(&mut self, slots: &[Slot], nameless: bool, restart: bool) -> io::Result<()> {
+    fn write_block(&mut self, slots: &Slots, range: Range<usize>, nameless: bool, restart: bool) -> io::Result<()> {
         if self.plan.version == Version::V4 {
-            for (at, slot) in slots.iter().enumerate() {
-                self.write_v4(self.store.entry(*slot), nameless, restart && at == 0)?;
+            for (at, slot) in slots.iter(range).enumerate() {
+                self.write_v4(self.store.entry(slot), nameless, restart && at == 0)?;
             }
             return Ok(());
         }
         let mut run: Option<Run<'a>> = None;
-        for slot in slots {
-            let verbatim = if nameless { None } else { self.store.verbatim(*slot) };
+        for slot in slots.iter(range) {
+            let verbatim = if nameless { None } else { self.store.verbatim(slot) };
             if let Some((file, range)) = verbatim {
                 match &mut run {
                     Some(run) if std::ptr::eq(run.file, file) && run.end == range.start => run.end = range.end,
@@ -382,7 +385,7 @@ impl<'s, 'a: 's, W: Write> EntryWriter<'_, '_, 'a, 's, W> {
                 continue;
             }
             self.flush(run.take())?;
-            self.write_record(self.store.entry(*slot), nameless)?;
+            self.write_record(self.store.entry(slot), nameless)?;
         }
         self.flush(run)
     }
