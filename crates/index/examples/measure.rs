@@ -60,6 +60,9 @@ fn main() -> Result<(), Failure> {
             _ => return Err(format!("unknown argument '{arg}'").into()),
         }
     }
+    if mode == "view" && options.source == ByteSource::Auto {
+        options.source = ByteSource::OnDemand;
+    }
     match mode.as_str() {
         "read" => read(&options),
         "view" => view(&options),

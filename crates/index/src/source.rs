@@ -11,12 +11,15 @@ use crate::stat::{Stat, Time};
 /// How an index file gets into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ByteSource {
-    /// Small files are read; from [`MAP_FROM`] bytes on they are mapped, or read where that fails.
+    /// Small files are read; from [`MAP_FROM`] bytes on they are mapped, or read where that fails. For whoever reads all
+    /// of a file: the pages that the system has in memory are mapped at once.
     ///
     /// Everyone who follows git's lock protocol replaces an index and never writes into it. If some other process cuts
     /// or rewrites a mapped file in place all the same, reading can end the program (`SIGBUS`) or see changed bytes.
     #[default]
     Auto,
+    /// As `Auto`, but pages are mapped one by one as they are looked at: for an [`IndexView`](crate::IndexView).
+    OnDemand,
     /// Always read: safe whatever others do to the file meanwhile, at the cost of a copy.
     Heap,
 }
@@ -58,9 +61,9 @@ impl Bytes {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let time = Stat::from_metadata(&meta).mtime;
-        if source == ByteSource::Auto
+        if source != ByteSource::Heap
             && meta.len() >= MAP_FROM
-            && let Ok(map) = map(&file, meta.len())
+            && let Ok(map) = map(&file, meta.len(), source == ByteSource::Auto)
         {
             return Ok((Bytes(Repr::Mapped(map)), time));
         }
@@ -76,10 +79,15 @@ impl Bytes {
     }
 }
 
-fn map(file: &File, len: u64) -> io::Result<Mmap> {
+fn map(file: &File, len: u64, at_once: bool) -> io::Result<Mmap> {
     let len = usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?;
     if len == 0 || isize::try_from(len).is_err() {
         return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut options = MmapOptions::new();
+    options.len(len);
+    if at_once {
+        options.populate();
     }
     // SAFETY: `memmap2` asks that the mapped range is neither changed nor cut while the map lives. Checked here: `len` is
     // the non-zero length that this very handle reported for a regular file and fits `isize`, so every byte of the slice
@@ -87,9 +95,9 @@ fn map(file: &File, len: u64) -> io::Result<Mmap> {
     // process writes through it; the slice is handed out as `&[u8]`, a type for which every bit pattern is valid, and
     // all reading bound-checks against the slice's length, which is in our memory and not in the file: bytes that change
     // give wrong entries or errors, but no access outside. Not checkable: that no other process cuts the file meanwhile.
-    // git replaces an index and never writes into one; who cannot rely on that is told by `ByteSource::Auto` to use `Heap`.
+    // git replaces an index and never writes into one; who cannot rely on that is told by `ByteSource` to use `Heap`.
     #[expect(unsafe_code, reason = "a file mapping cannot be made without; the caller can choose ByteSource::Heap")]
     unsafe {
-        MmapOptions::new().len(len).populate().map_copy_read_only(file)
+        options.map_copy_read_only(file)
     }
 }
