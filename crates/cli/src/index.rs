@@ -308,7 +308,7 @@ fn expire_before(config: &Config) -> Result<Option<SystemTime>, Failure> {
 }
 
 /// Whether `core.fsmonitor` names a hook or turns the built-in monitor on.
-fn has_fsmonitor(config: &Config) -> bool {
+pub(crate) fn has_fsmonitor(config: &Config) -> bool {
     let Some(entry) = config.last("core.fsmonitor") else { return false };
     number::boolean(entry.value.as_deref()).unwrap_or(true)
 }

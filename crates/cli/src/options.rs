@@ -37,7 +37,7 @@ pub(crate) enum Given<'a> {
 pub(crate) struct Spec<T> {
     /// One letter, if it has one.
     pub(crate) short: Option<char>,
-    /// Without dashes; may itself begin with `no-`.
+    /// Without dashes; may itself begin with `no-`. Empty: it has only its letter, and is not negatable.
     pub(crate) long: &'static str,
     /// Its value.
     pub(crate) takes: Takes,
@@ -135,7 +135,10 @@ impl<T> Table<T> {
                 Takes::Value(name) => format!(" <{name}>"),
                 Takes::Optional(name) => format!("[=<{name}>]"),
             };
-            let left = format!("    {short}--{no}{}{value}", option.long);
+            let left = match option.long {
+                "" => format!("    {}", short.trim_end_matches(", ")),
+                long => format!("    {short}--{no}{long}{value}"),
+            };
             if left.len() < 25 {
                 let _ = writeln!(out, "{left:26}{}", option.help);
             } else {
@@ -158,21 +161,35 @@ impl<T> Table<T> {
 
     /// Reads `words` into `typed`. Gives the operands.
     pub(crate) fn parse(&self, words: &[OsString], typed: &mut T) -> Result<Vec<OsString>, Failure> {
+        if words.len() == 1 && words.first().is_some_and(|word| word == "-h") {
+            return Err(Failure::Help(self.help()));
+        }
         let mut operands = Vec::new();
         let mut rest = words.iter();
-        while let Some(word) = rest.next() {
-            let bytes = os_bytes(word);
-            match &bytes[..] {
-                b"--" | b"--end-of-options" => {
-                    operands.extend(rest.by_ref().cloned());
-                }
-                b"-h" if words.len() == 1 => return Err(Failure::Help(self.help())),
-                [b'-', b'-', ..] => self.long(word, &mut rest, typed)?,
-                [b'-', _, ..] => self.short(word, &mut rest, typed)?,
-                _ => operands.push(word.clone()),
+        loop {
+            match self.step(&mut rest, typed)? {
+                Step::Option => {}
+                Step::Operand(word) => operands.push(word.clone()),
+                Step::End => operands.extend(rest.by_ref().cloned()),
+                Step::Done => return Ok(operands),
             }
         }
-        Ok(operands)
+    }
+
+    /// Reads one word, and its value if that is the next: for commands to which the order of options and operands matters.
+    pub(crate) fn step<'w>(
+        &self,
+        rest: &mut std::slice::Iter<'w, OsString>,
+        typed: &mut T,
+    ) -> Result<Step<'w>, Failure> {
+        let Some(word) = rest.next() else { return Ok(Step::Done) };
+        match &os_bytes(word)[..] {
+            b"--" | b"--end-of-options" => return Ok(Step::End),
+            [b'-', b'-', ..] => self.long(word, rest, typed)?,
+            [b'-', _, ..] => self.short(word, rest, typed)?,
+            _ => return Ok(Step::Operand(word)),
+        }
+        Ok(Step::Option)
     }
 
     fn long(&self, word: &OsStr, rest: &mut std::slice::Iter<'_, OsString>, typed: &mut T) -> Result<(), Failure> {
@@ -233,7 +250,7 @@ impl<T> Table<T> {
     /// The option that `name` means: the one named so, or the only one whose name (or negation) begins so.
     fn find(&self, name: &str) -> Found<'_, T> {
         let mut candidates: Vec<(&Spec<T>, bool, String)> = Vec::new();
-        for option in self.options {
+        for option in self.options.iter().filter(|option| !option.long.is_empty()) {
             let negation = match option.long.strip_prefix("no-") {
                 Some(positive) => positive.to_owned(),
                 None => format!("no-{}", option.long),
@@ -256,6 +273,18 @@ impl<T> Table<T> {
             [.., before, last] => Found::Two(before.2.clone(), last.2.clone()),
         }
     }
+}
+
+/// What a word of a command line was.
+pub(crate) enum Step<'w> {
+    /// An option, which was stored.
+    Option,
+    /// An operand.
+    Operand(&'w OsString),
+    /// The end of options: what follows are operands.
+    End,
+    /// There was none.
+    Done,
 }
 
 enum Found<'a, T: 'static> {

@@ -1,6 +1,7 @@
-//! The quoting of `GIT_CONFIG_PARAMETERS`: shell single quotes as git writes them.
+//! How git quotes: `GIT_CONFIG_PARAMETERS` as a shell does, paths as C does.
 //!
-//! A quoted string is `'...'`; inside a git-written string a quote is written `'\''` and an exclamation mark `'\!'`.
+//! A shell's string is `'...'`; inside a git-written string a quote is written `'\''` and an exclamation mark `'\!'`. A
+//! path that holds control characters, quotes or backslashes is `"..."` with C's escapes, three octal digits among them.
 
 /// Reads one quoted string at the start of `text`. Gives its bytes and what follows the closing quote.
 ///
@@ -21,6 +22,34 @@ pub(crate) fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
             _ => return Some((out, after)),
         }
     }
+}
+
+/// Reads a path quoted as in C, which is all of `text`. `None` if it is not well formed.
+pub(crate) fn unquote_c(text: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?.iter();
+    let mut out = Vec::with_capacity(text.len());
+    while let Some(&byte) = rest.next() {
+        out.push(match byte {
+            b'"' => return None,
+            b'\\' => match rest.next()? {
+                b'a' => 7,
+                b'b' => 8,
+                b't' => b'\t',
+                b'n' => b'\n',
+                b'v' => 11,
+                b'f' => 12,
+                b'r' => b'\r',
+                byte @ (b'"' | b'\\') => *byte,
+                first @ b'0'..=b'3' => {
+                    let mut digit = || rest.next().filter(|byte| (b'0'..=b'7').contains(byte)).map(|byte| byte - b'0');
+                    ((first - b'0') << 6) | (digit()? << 3) | digit()?
+                }
+                _ => return None,
+            },
+            byte => byte,
+        });
+    }
+    Some(out)
 }
 
 /// Quotes `text` the way [`unquote`] reads it.
@@ -48,6 +77,20 @@ mod tests {
             let mut quoted = quote(text);
             quoted.extend_from_slice(b" tail");
             assert_eq!(unquote(&quoted), Some((text.to_vec(), &b" tail"[..])));
+        }
+    }
+
+    #[test]
+    fn paths() {
+        for (text, path) in [
+            (&br#""""#[..], &b""[..]),
+            (br#""a b""#, b"a b"),
+            (br#""\303\244\t\n\"\\\a\000""#, b"\xc3\xa4\t\n\"\\\x07\0"),
+        ] {
+            assert_eq!(unquote_c(text).as_deref(), Some(path));
+        }
+        for text in [&b""[..], b"a", b"\"", b"\"a", br#""a"b""#, br#""\""#, br#""\x41""#, br#""\40""#, br#""\400""#] {
+            assert_eq!(unquote_c(text), None, "{}", text.escape_ascii());
         }
     }
 

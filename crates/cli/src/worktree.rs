@@ -153,7 +153,7 @@ impl Repository {
         let outside = || {
             let root = self.work_tree.as_deref().unwrap_or(&self.git_dir);
             let text = String::from_utf8_lossy(typed).into_owned();
-            Failure::Fatal(format!("{text}: '{text}' is outside repository at '{}'", root.display()))
+            Failure::Fatal(format!("'{text}' is outside repository at '{}'", root.display()))
         };
         let path = crate::env::bytes_to_path(typed);
         let whole = if path.is_absolute() {

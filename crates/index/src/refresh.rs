@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use object::{NameHasher, ObjectId, ObjectKind, object_id};
 
+use crate::edit::parents;
 use crate::entry::{Entry, Mode, Stage};
 use crate::index::{Entries, Index, MARK_FSMONITOR, MARK_UP_TO_DATE};
 use crate::stat::{Stat, Time};
@@ -272,6 +273,20 @@ pub fn is_secretly_modified<W: WorkTree + ?Sized>(entry: &Entry<'_>, tree: &W, o
     let Ok(Some(state)) = tree.lstat(entry.path()) else { return false };
     let same_stat = compare(entry, &state, tree, Time::default(), options).is_ok_and(Changed::is_empty);
     same_stat && !tree.same_content(*entry, &state).unwrap_or(false)
+}
+
+/// Whether a symbolic link stands in the way to a path, so that what is behind it is not in the work tree.
+///
+/// # Errors
+/// The work tree's.
+pub fn is_beyond_symlink<W: WorkTree + ?Sized>(path: &[u8], tree: &W) -> io::Result<bool> {
+    for dir in parents(path) {
+        match tree.lstat(dir)? {
+            Some(state) if state.mode.is_tree() => {}
+            state => return Ok(state.is_some_and(|state| state.mode.is_symlink())),
+        }
+    }
+    Ok(false)
 }
 
 /// How entries are refreshed. All fields have setters of the same name.

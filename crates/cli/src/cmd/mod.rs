@@ -7,6 +7,7 @@ use crate::report::Failure;
 
 pub(crate) mod hook;
 pub(crate) mod pack_objects;
+pub(crate) mod update_index;
 
 /// A command: its name, what it is for, its help page, and its work.
 pub(crate) struct Entry {
@@ -27,6 +28,12 @@ pub(crate) const ALL: &[Entry] = &[
         about: "write a pack of chosen objects to a file or to standard output",
         page: pack_objects::page,
         run: pack_objects::run,
+    },
+    Entry {
+        name: "update-index",
+        about: "bring files of the work tree, or entries as given, into the index",
+        page: update_index::page,
+        run: update_index::run,
     },
     Entry {
         name: "hook",
