@@ -72,6 +72,8 @@ pub(crate) const INTENT_TO_ADD: u16 = 0x2000;
 
 /// Where the mode is in a head.
 pub(crate) const MODE_AT: usize = 24;
+/// Where the size is in a head.
+pub(crate) const SIZE_AT: usize = 36;
 /// Where the id is in a head.
 pub(crate) const ID_AT: usize = 40;
 

@@ -13,14 +13,13 @@ use crate::ext::{self, Extensions, eoie, ieot};
 use crate::header::{Header, Version};
 use crate::path_v4;
 use crate::read::ReadOptions;
-use crate::store::{BLOCK_ENTRIES, BLOCK_PATHS, Block, Slot, Slots, Store, Which};
+use crate::store::{BLOCK_ENTRIES, BLOCK_PATHS, Block, Slot, Slots, Store, Which, touch};
 
 /// Versions 2 and 3: how many parts of the file one thread reads in turn. Where an entry begins is only known when the one
 /// before was looked at, so that reading one after the other waits for memory each time.
 const IN_TURN: usize = 4;
 
-/// Version 4: how many bytes of a file are touched at once before they are read, for the same reason: lines
-/// that are asked for together come together. As much as the fastest cache holds.
+/// Version 4: how many bytes of a file are touched at once before they are read, for the same reason. As much as the fastest cache holds.
 const AHEAD: usize = 32 * 1024;
 
 /// Entries below which another thread costs more than it saves.
@@ -46,6 +45,8 @@ pub(crate) struct Found {
     pub(crate) end: usize,
     /// The first entry that is out of order or without a path.
     misplaced: Option<ReadError>,
+    /// Whether any has a second flag word.
+    extended: bool,
     /// Blocks whose first entry was not compared with the one before.
     seams: Vec<usize>,
 }
@@ -100,6 +101,9 @@ impl Found {
         area: &Area<'a>,
         options: &ReadOptions<'_>,
     ) -> (Slots, Option<ReadError>) {
+        if self.extended {
+            store.set_extended();
+        }
         let names: &'a [u8] = store.arena.alloc_slice_copy(&self.names);
         let count: usize = self.blocks.iter().map(|block| block.count).sum();
         let (last, before) = self.blocks.split_last().map_or((0, &[][..]), |(last, before)| (last.count, before));
@@ -165,6 +169,7 @@ struct Records<'a> {
     before: Stage,
     /// The number of the first entry that is out of order or without a path, and what is to be said about it.
     misplaced: Option<(usize, ReadError)>,
+    extended: bool,
 }
 
 impl<'a> Records<'a> {
@@ -179,6 +184,7 @@ impl<'a> Records<'a> {
             previous: &[],
             before: Stage::Merged,
             misplaced: None,
+            extended: false,
         }
     }
 
@@ -222,6 +228,7 @@ impl<'a> Records<'a> {
         let mut len = usize::from(word & NAME_MASK);
         if word & EXTENDED != 0 {
             check_extended(rest, base, at)?;
+            self.extended = true;
             head += 2;
         }
         if len == usize::from(NAME_MASK) {
@@ -268,6 +275,7 @@ impl<'a> Records<'a> {
     /// Puts parts together that fit together and have `count` entries or more.
     fn found(parts: Vec<Records<'_>>, count: usize, area: &Area<'_>, options: &ReadOptions<'_>) -> Found {
         let mut blocks = Vec::with_capacity(count.div_ceil(BLOCK_ENTRIES));
+        let extended = parts.iter().any(|part| part.extended);
         let mut wrong = None;
         let mut last: Option<(&[u8], Stage)> = None;
         let (mut number, mut at) = (0, Header::LEN);
@@ -300,7 +308,7 @@ impl<'a> Records<'a> {
                 sizes = rest;
             }
         }
-        Found { blocks, names: Vec::new(), end: at, misplaced: wrong, seams: Vec::new() }
+        Found { blocks, names: Vec::new(), end: at, misplaced: wrong, extended, seams: Vec::new() }
     }
 }
 
@@ -369,15 +377,6 @@ fn read_in_turn<'a>(parts: &mut [Records<'a>], area: &Area<'a>, most: usize) {
     }
 }
 
-/// Has a stretch of the file brought into the cache, and says where it ends.
-fn touch(bytes: &[u8], at: usize) -> usize {
-    const LINE: usize = 64;
-    let ahead = bytes.get(at..).unwrap_or_default();
-    let lines = ahead.get(..AHEAD).unwrap_or(ahead).as_chunks::<LINE>().0;
-    std::hint::black_box(lines.iter().fold(0, |all, line| all ^ line[0]));
-    at + AHEAD
-}
-
 /// Consecutive entries of version 4 being read. Paths are followed, and only the first of each block is kept.
 struct Packed {
     blocks: Vec<RawBlock>,
@@ -388,6 +387,7 @@ struct Packed {
     misplaced: Option<ReadError>,
     path_limit: u64,
     expanded: u64,
+    extended: bool,
     seams: Vec<usize>,
 }
 
@@ -403,12 +403,20 @@ impl Packed {
             misplaced: None,
             path_limit: options.path_limit.unwrap_or(length.saturating_mul(64).saturating_add(1 << 20)),
             expanded: 0,
+            extended: false,
             seams: Vec::new(),
         }
     }
 
     fn found(self) -> Found {
-        Found { blocks: self.blocks, names: self.names, end: self.end, misplaced: self.misplaced, seams: self.seams }
+        Found {
+            blocks: self.blocks,
+            names: self.names,
+            end: self.end,
+            misplaced: self.misplaced,
+            extended: self.extended,
+            seams: self.seams,
+        }
     }
 
     /// Reads from `at` on until `stop` is reached or there are `count` entries.
@@ -425,11 +433,13 @@ impl Packed {
             };
             let word = u16::from_be_bytes([high, low]);
             if at >= touched {
-                touched = touch(bytes, at);
+                touch(bytes, at, AHEAD);
+                touched = at + AHEAD;
             }
             let mut head = base;
             if word & EXTENDED != 0 {
                 check_extended(rest, base, at)?;
+                self.extended = true;
                 head += 2;
             }
             let field = rest.get(head..).unwrap_or_default();
@@ -519,6 +529,7 @@ fn packed_on_threads(
         whole.misplaced = whole.misplaced.or(part.misplaced);
         whole.count += part.count;
         whole.expanded += part.expanded;
+        whole.extended |= part.extended;
         whole.end = part.end;
     }
     (whole.count == count && whole.end == stop && whole.expanded <= whole.path_limit).then(|| whole.found())

@@ -136,6 +136,19 @@ impl Slots {
         low
     }
 
+    /// Whether the entries of the block that begins with this slot are there, one behind the other.
+    fn holds_block(&self, range: Range<usize>, first: Slot, count: usize) -> bool {
+        let whole = first.place() == 0 && count <= range.len();
+        whole
+            && match self {
+                Slots::AsRead(_) => true,
+                Slots::List(list) => {
+                    let here = list.get(range.start..range.start + count).unwrap_or_default();
+                    here.iter().zip(first.0..).all(|(slot, expected)| slot.0 == expected)
+                }
+            }
+    }
+
     /// To be changed.
     pub(crate) fn list(&mut self) -> &mut Vec<Slot> {
         if let Slots::AsRead(_) = self {
@@ -182,11 +195,12 @@ pub(crate) struct Store<'a> {
     pub(crate) arena: &'a Bump,
     pub(crate) kind: HashKind,
     pub(crate) records: Records<'a>,
+    extended: bool,
 }
 
 impl<'a> Store<'a> {
     pub(crate) fn new(arena: &'a Bump, kind: HashKind) -> Self {
-        Store { arena, kind, records: Records::default() }
+        Store { arena, kind, records: Records::default(), extended: false }
     }
 
     /// Makes known what slots of this file point to.
@@ -195,6 +209,21 @@ impl<'a> Store<'a> {
         if let (Some(place), Some(list)) = (own.get_mut(file as usize), shared.get_mut(file as usize)) {
             (*place, *list) = (bytes, blocks);
         }
+    }
+
+    /// Whether any entry may have a second flag word.
+    pub(crate) fn may_be_extended(&self) -> bool {
+        self.extended
+    }
+
+    /// To be told when one is read.
+    pub(crate) fn set_extended(&mut self) {
+        self.extended = true;
+    }
+
+    /// The length of the file that was read.
+    pub(crate) fn own_len(&self) -> usize {
+        self.records.files[0].len()
     }
 
     /// Copies an entry into the arena.
@@ -213,6 +242,7 @@ impl<'a> Store<'a> {
         word |= if extended != 0 { EXTENDED } else { 0 };
         record.extend_from_slice(&word.to_be_bytes());
         if extended != 0 {
+            self.extended = true;
             record.extend_from_slice(&extended.to_be_bytes());
         }
         record.extend_from_slice(entry.path);
@@ -232,24 +262,37 @@ impl<'a> Store<'a> {
         self.entry(slot).path()
     }
 
-    /// The file this entry lies in, and its bytes there with the padding, if they are exactly what a writer of version 2 or
-    /// 3 would write.
-    pub(crate) fn verbatim(&self, slot: Slot) -> Option<(&'a [u8], Range<usize>)> {
-        let (file, block, whole) = self.records.block(slot, self.kind, Some(self.arena))?;
-        if block.first.is_some() {
-            return None;
+    /// Shows the entries at these positions in order, with what can be copied of them as it lies. Blocks that nobody asked
+    /// for are read on the way and not kept: a whole index goes by without a byte being allocated.
+    pub(crate) fn each<E>(
+        &self,
+        slots: &Slots,
+        range: Range<usize>,
+        mut show: impl FnMut(Seen<'_, 'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut at, end) = (range.start, range.end.min(slots.len()));
+        // The path before, and the block that it is the last of.
+        let (mut path, mut last) = (path_v4::Path::default(), None);
+        while let Some(slot) = slots.get(at).filter(|_| at < end) {
+            match self.records.unseen(slot).filter(|(_, block)| slots.holds_block(at..end, slot, block.count)) {
+                Some((file, block)) => {
+                    let follows = slot.0.checked_sub(BLOCK_ENTRIES as u64) == last;
+                    let passing = Passing { file, block, kind: self.kind, at };
+                    match block.first {
+                        None => passing.records(&mut show)?,
+                        Some(first) => passing.packed(first, follows, &mut path, &mut show)?,
+                    }
+                    last = Some(slot.0);
+                    at += block.count;
+                }
+                None => {
+                    show(Seen { at, entry: self.entry(slot), lies: None })?;
+                    last = None;
+                    at += 1;
+                }
+            }
         }
-        let place = *whole.places.get(slot.place())?;
-        let start = block.at + place.0 as usize;
-        let rest = file.get(start..)?;
-        let (base, word) = (head_len(self.kind), be16(rest, head_len(self.kind) - 2));
-        if word & EXTENDED != 0 && be16(rest, base) == 0 {
-            return None;
-        }
-        let used = if word & EXTENDED != 0 { base + 2 } else { base } + place.1 as usize;
-        let size = (used + 8) & !7;
-        let padding = rest.get(used..size)?;
-        padding.iter().all(|&byte| byte == 0).then_some((file, start..start + size))
+        Ok(())
     }
 
     /// Takes every block apart, so that threads may look at all entries.
@@ -260,6 +303,106 @@ impl<'a> Store<'a> {
             }
         }
     }
+}
+
+/// An entry that goes by.
+pub(crate) struct Seen<'s, 'a> {
+    /// Its position.
+    pub(crate) at: usize,
+    pub(crate) entry: Entry<'s>,
+    pub(crate) lies: Option<Lies<'a>>,
+}
+
+/// Where an entry lies exactly as it would be written: by version 2 or 3, or by version 4 behind the entry that went by
+/// before.
+#[derive(Clone)]
+pub(crate) struct Lies<'a> {
+    pub(crate) file: &'a [u8],
+    pub(crate) range: Range<usize>,
+    pub(crate) packed: bool,
+}
+
+/// A block that goes by. All that is looked at was checked when the file was read.
+struct Passing<'b, 'a> {
+    file: &'a [u8],
+    block: &'b Block<'a>,
+    kind: HashKind,
+    /// Position of its first entry.
+    at: usize,
+}
+
+impl<'a> Passing<'_, 'a> {
+    fn records<E>(&self, show: &mut impl FnMut(Seen<'_, 'a>) -> Result<(), E>) -> Result<(), E> {
+        let base = head_len(self.kind);
+        let mut start = self.block.at;
+        touch(self.file, start, BLOCK_TOUCH);
+        for place in 0..self.block.count {
+            let rest = self.file.get(start..).unwrap_or_default();
+            let word = be16(rest, base - 2);
+            let at = if word & EXTENDED != 0 { base + 2 } else { base };
+            let (head, behind) = rest.split_at_checked(at).unwrap_or_default();
+            let len = path_len(rest, at, word).unwrap_or(0);
+            let (path, behind) = behind.split_at_checked(len).unwrap_or_default();
+            let size = (at + len + 8) & !7;
+            let zero = behind.get(..size - at - len).is_some_and(|padding| padding.iter().all(|&byte| byte == 0));
+            let plain = word & EXTENDED == 0 || be16(rest, base) != 0;
+            let lies = Lies { file: self.file, range: start..start + size, packed: false };
+            let entry = Entry::new(head, path, self.kind);
+            show(Seen { at: self.at + place, entry, lies: Some(lies).filter(|_| zero && plain) })?;
+            start += size;
+        }
+        Ok(())
+    }
+
+    /// `follows`: `path` is that of the entry in front of the block.
+    fn packed<E>(
+        &self,
+        first: &[u8],
+        follows: bool,
+        path: &mut path_v4::Path,
+        show: &mut impl FnMut(Seen<'_, 'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let base = head_len(self.kind);
+        let mut start = self.block.at;
+        touch(self.file, start, BLOCK_TOUCH);
+        for place in 0..self.block.count {
+            let rest = self.file.get(start..).unwrap_or_default();
+            let word = be16(rest, base - 2);
+            let at = if word & EXTENDED != 0 { base + 2 } else { base };
+            let (head, field) = rest.split_at_checked(at).unwrap_or_default();
+            let (strip, number) = path_v4::decode(field).unwrap_or((0, 0));
+            let suffix = field.get(number..).unwrap_or_default();
+            let len = path_v4::suffix_len(suffix).unwrap_or(0);
+            let mut minimal = word & EXTENDED == 0 || be16(rest, base) != 0;
+            if place > 0 || follows {
+                let keep = path.len().saturating_sub(usize::try_from(strip).unwrap_or(usize::MAX));
+                // Nothing is taken away that is put back: else a writer would have kept it.
+                minimal &= len == 0 || path.bytes().get(keep) != suffix.first();
+                path.replace_end(keep, suffix, len);
+            } else {
+                minimal = false;
+                path.replace_end(0, first, first.len());
+            }
+            let end = start + at + number + len + 1;
+            let lies = Lies { file: self.file, range: start..end, packed: true };
+            let entry = Entry::new(head, path.bytes(), self.kind);
+            show(Seen { at: self.at + place, entry, lies: Some(lies).filter(|_| minimal) })?;
+            start = end;
+        }
+        Ok(())
+    }
+}
+
+/// About the length of a block.
+const BLOCK_TOUCH: usize = 8 * 1024;
+
+/// Has a stretch of a file brought into the cache. Where an entry begins is known only when the one before was looked at,
+/// so that reading waits for memory each time; lines that are asked for together come together.
+pub(crate) fn touch(bytes: &[u8], at: usize, len: usize) {
+    const LINE: usize = 64;
+    let ahead = bytes.get(at..).unwrap_or_default();
+    let lines = ahead.get(..len).unwrap_or(ahead).as_chunks::<LINE>().0;
+    std::hint::black_box(lines.iter().fold(0, |all, line| all ^ line[0]));
 }
 
 /// The length of a record's path; `head` is where it begins.
@@ -307,6 +450,12 @@ impl<'a> Records<'a> {
             }
         };
         Some(Entry::new(head, path, kind))
+    }
+
+    /// The block that a slot is in, and its file, if it was not taken apart.
+    fn unseen(&self, slot: Slot) -> Option<(&'a [u8], &Block<'a>)> {
+        let block = self.blocks.get(slot.file())?.get(slot.block_number()?)?;
+        block.whole.get().is_none().then_some((*self.files.get(slot.file())?, block))
     }
 
     #[inline]

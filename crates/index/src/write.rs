@@ -1,23 +1,27 @@
 //! From entries and extensions to bytes.
 
 use std::io::{self, Write};
-use std::ops::Range;
 
 use hashfile::HashFile;
-use object::{HashKind, ObjectId};
+use object::ObjectId;
 
-use crate::entry::{EXTENDED, Entry, INTENT_TO_ADD, NAME_MASK, SKIP_WORKTREE, head_len};
+use crate::entry::{EXTENDED, Entry, INTENT_TO_ADD, NAME_MASK, SIZE_AT, SKIP_WORKTREE, head_len};
 use crate::error::WriteError;
 use crate::ext::ieot::Block;
 use crate::ext::{self, Fsmonitor, Link, eoie, ieot};
 use crate::header::{Header, Version};
 use crate::index::{Index, MARK_FSMONITOR, MARK_UP_TO_DATE};
 use crate::path_v4;
-use crate::store::{Slots, Store};
+use crate::stat::Stat;
+use crate::store::{Lies, Seen, Slots};
 
 /// Entries to a block of the offset table: small enough that a look-up in a mapped index reads few, large enough that the
 /// table, and the whole paths that begin blocks in version 4, do not count.
 pub const DEFAULT_BLOCK: u32 = 8192;
+
+/// Bytes that are looked through before they go out together: enough to pass by the buffer, and little enough that hashing
+/// on another thread begins early.
+const LONGEST_RUN: usize = 1 << 20;
 
 /// How an index is written. All fields have setters of the same name.
 #[derive(Clone, Copy)]
@@ -125,51 +129,50 @@ impl<'a> Index<'a> {
     /// # Errors
     /// The sink's; an entry with a null id; a path with a NUL.
     pub fn write_to<W: Write>(&mut self, out: W, options: &WriteOptions<'_>) -> Result<(W, Written), WriteError> {
+        if self.shared_base().is_none() {
+            return self.write_parts(out, options, Parts::Whole);
+        }
+        // One that is not what its shared entry says has to be known before it can be told apart from that.
         self.smudge(options);
-        let parts = if self.shared_base().is_some() { Parts::Own } else { Parts::Whole };
-        self.write_parts(out, options, parts)
+        self.write_parts(out, options, Parts::Own)
     }
 
     /// Writes the index as one file, even if it is split.
-    pub(crate) fn write_whole<W: Write>(
-        &mut self,
-        out: W,
-        options: &WriteOptions<'_>,
-    ) -> Result<(W, Written), WriteError> {
-        self.smudge(options);
+    pub(crate) fn write_whole<W: Write>(&self, out: W, options: &WriteOptions<'_>) -> Result<(W, Written), WriteError> {
         self.write_parts(out, options, Parts::Whole)
     }
 
     /// Writes all entries as a shared index: no extensions, always with its checksum, which will be its name.
     pub(crate) fn write_shared<W: Write>(
-        &mut self,
+        &self,
         out: W,
         options: &WriteOptions<'_>,
     ) -> Result<(W, Written), WriteError> {
-        self.smudge(options);
         self.write_parts(out, &options.skip_hash(false), Parts::Shared)
     }
 
-    /// Sets the size of entries to zero whose file may have changed without its times telling.
-    ///
-    /// Only whole seconds count here: git compares no more by default, and has to see the change as well.
+    /// Sets the size of entries to zero that [`is_doubtful`](Index::is_doubtful) finds.
     fn smudge(&mut self, options: &WriteOptions<'_>) {
-        let written = self.timestamp.secs;
-        if written == 0 {
-            return;
-        }
         for at in 0..self.len() {
             let Some(entry) = self.get(at) else { break };
-            let up_to_date = self.marks.get(at).is_some_and(|marks| marks & MARK_UP_TO_DATE != 0);
-            if entry.mtime().secs < written || up_to_date || entry.is_gitlink() {
-                continue;
-            }
-            let mut stat = entry.stat();
-            if stat.size != 0 && options.is_modified.is_none_or(|ask| ask(entry)) {
-                stat.size = 0;
-                self.set_stat(at, stat);
+            if self.is_doubtful(at, entry, options) {
+                self.set_stat(at, Stat { size: 0, ..entry.stat() });
             }
         }
+    }
+
+    /// Whether an entry's file may have changed without its times telling.
+    ///
+    /// Only whole seconds count here: git compares no more by default, and has to see the change as well.
+    #[inline]
+    fn is_doubtful(&self, at: usize, entry: Entry<'_>, options: &WriteOptions<'_>) -> bool {
+        let written = self.timestamp.secs;
+        if written == 0 || entry.mtime().secs < written {
+            return false;
+        }
+        let up_to_date = self.marks.get(at).is_some_and(|marks| marks & MARK_UP_TO_DATE != 0);
+        let asked = || options.is_modified.is_none_or(|ask| ask(entry));
+        !up_to_date && !entry.is_gitlink() && entry.stat().size != 0 && asked()
     }
 
     fn write_parts<W: Write>(
@@ -187,29 +190,30 @@ impl<'a> Index<'a> {
             Some((_, own)) => (&own.replacements, &own.added),
             None => (&none, &self.slots),
         };
-        let plan = Plan::new(self, nameless, entries, options)?;
+        let plan = Plan::new(self, nameless, entries, options);
         let hashing = hashfile::Options::default()
             .size_hint(Some(plan.len))
             .skip_hash(options.skip_hash)
             .hash_on_thread(options.threads > 1);
         std::thread::scope(|scope| {
             let mut out = HashFile::<W, &[u8]>::scoped(scope, out, self.kind, &hashing);
-            let io = |source| WriteError::from(hashfile::WriteError::Io { taken: 0, source });
             let count = u32::try_from(nameless.len() + entries.len());
             let count = count.map_err(|_| WriteError::TooLarge { what: "the number of entries" })?;
-            out.write_all(&Header { version: plan.version, count }.to_bytes()).map_err(io)?;
+            out.write_all(&Header { version: plan.version, count }.to_bytes()).map_err(io_error)?;
             let mut writer = EntryWriter {
-                store: &self.store,
-                kind: self.kind,
+                index: self,
+                options,
                 plan: &plan,
                 out: &mut out,
                 record: Vec::new(),
-                previous: &[],
+                run: None,
+                previous: Vec::new(),
                 blocks: Vec::new(),
+                null_ids: false,
             };
-            writer.write(nameless, true).map_err(io)?;
-            writer.write(entries, false).map_err(io)?;
-            let blocks = writer.blocks;
+            writer.write(nameless, true)?;
+            writer.write(entries, false)?;
+            let (blocks, null_ids) = (writer.blocks, writer.null_ids);
 
             let entries_end = out.total();
             let mut frames: Vec<([u8; 4], u32)> = Vec::new();
@@ -217,7 +221,7 @@ impl<'a> Index<'a> {
             let mut put = |out: &mut HashFile<W, &[u8]>, signature, data: &[u8]| {
                 let size = u32::try_from(data.len()).map_err(|_| WriteError::TooLarge { what: "an extension" })?;
                 frames.push((signature, size));
-                out.write_all(&ext::header(signature, size)).and_then(|()| out.write_all(data)).map_err(io)
+                out.write_all(&ext::header(signature, size)).and_then(|()| out.write_all(data)).map_err(io_error)
             };
             if plan.block.is_some() && ieot::append(&blocks, &mut data) {
                 put(&mut out, ext::IEOT, &data)?;
@@ -230,7 +234,7 @@ impl<'a> Index<'a> {
                 put(&mut out, ext::LINK, &data)?;
             }
             if parts != Parts::Shared {
-                self.write_caches(&mut out, &plan, &mut put)?;
+                self.write_caches(&mut out, null_ids, &mut put)?;
             }
             if (options.end_of_entries || plan.block.is_some())
                 && let Ok(end) = u32::try_from(entries_end)
@@ -239,7 +243,7 @@ impl<'a> Index<'a> {
                 eoie::append(end, &frames, self.kind, &mut data);
                 out.write_all(&ext::header(ext::EOIE, data.len() as u32))
                     .and_then(|()| out.write_all(&data))
-                    .map_err(io)?;
+                    .map_err(io_error)?;
             }
             let len = out.total() + self.kind.len() as u64;
             let (out, checksum) = out.finish()?;
@@ -250,11 +254,11 @@ impl<'a> Index<'a> {
     fn write_caches<O>(
         &self,
         out: &mut O,
-        plan: &Plan,
+        null_ids: bool,
         put: &mut impl FnMut(&mut O, [u8; 4], &[u8]) -> Result<(), WriteError>,
     ) -> Result<(), WriteError> {
         let mut data = Vec::new();
-        if let Some(tree) = self.tree.as_ref().filter(|_| !plan.null_ids) {
+        if let Some(tree) = self.tree.as_ref().filter(|_| !null_ids) {
             tree.append_to(&mut data);
             put(out, ext::TREE, &data)?;
         }
@@ -288,147 +292,162 @@ impl<'a> Index<'a> {
     }
 }
 
-/// What a pass over the entries found out before the first byte is written.
+/// What has to be known before the first byte is written.
 struct Plan {
     version: Version,
     /// Entries to a block of the offset table.
     block: Option<usize>,
-    /// Bytes of the file, nearly.
+    /// Bytes of the file, nearly: what it was read from, or what short paths would take.
     len: u64,
-    null_ids: bool,
 }
 
 impl Plan {
-    fn new(
-        index: &Index<'_>,
-        nameless: &Slots,
-        entries: &Slots,
-        options: &WriteOptions<'_>,
-    ) -> Result<Plan, WriteError> {
-        let (mut extended, mut null_ids, mut len) = (false, false, Header::LEN);
-        let base = head_len(index.kind);
-        for (slots, named) in [(nameless, false), (entries, true)] {
-            for slot in slots.iter(0..slots.len()) {
-                let entry = index.store.entry(slot);
-                extended |= entry.extended_word() != 0;
-                if entry.id_bytes().iter().all(|&byte| byte == 0) {
-                    if !options.allow_null_ids {
-                        return Err(WriteError::NullId { path: entry.path().into() });
-                    }
-                    null_ids = true;
-                }
-                if named {
-                    if memchr::memchr(0, entry.path()).is_some() {
-                        return Err(WriteError::Nul { path: entry.path().into() });
-                    }
-                    len += (base + entry.path().len() + 8) & !7;
-                }
-            }
-        }
+    fn new(index: &Index<'_>, nameless: &Slots, entries: &Slots, options: &WriteOptions<'_>) -> Plan {
+        // Most indexes never had a second flag word; the others have to be looked through.
+        let extended = index.store.may_be_extended()
+            && [nameless, entries].iter().any(|slots| {
+                let look = |seen: Seen<'_, '_>| if seen.entry.extended_word() != 0 { Err(()) } else { Ok(()) };
+                index.store.each(slots, 0..slots.len(), look).is_err()
+            });
         let version = match (index.version, extended) {
             (Version::V4, _) => Version::V4,
             (_, true) => Version::V3,
             (_, false) => Version::V2,
         };
         let block = options.offset_table.map(|block| usize::try_from(block.max(1)).unwrap_or(usize::MAX));
-        Ok(Plan { version, block, len: len as u64, null_ids })
+        let guess = (nameless.len() + entries.len()) * (head_len(index.kind) + 32);
+        Plan { version, block, len: guess.max(index.store.own_len()) as u64 }
     }
 }
 
 struct EntryWriter<'p, 'o, 'a, 's, W> {
-    store: &'p Store<'a>,
-    kind: HashKind,
+    index: &'p Index<'a>,
+    options: &'p WriteOptions<'p>,
     plan: &'p Plan,
     out: &'o mut HashFile<W, &'s [u8]>,
     record: Vec<u8>,
+    /// Bytes of a file that go out as they are, as soon as something else follows.
+    run: Option<Lies<'a>>,
     /// Version 4: what the next path is told apart from.
-    previous: &'a [u8],
+    previous: Vec<u8>,
     blocks: Vec<Block>,
+    null_ids: bool,
 }
 
-/// Bytes of a file that go out as they are.
-#[derive(Clone, Copy)]
-struct Run<'a> {
-    file: &'a [u8],
-    start: usize,
-    end: usize,
+fn io_error(source: io::Error) -> WriteError {
+    WriteError::from(hashfile::WriteError::Io { taken: 0, source })
 }
 
 impl<'s, 'a: 's, W: Write> EntryWriter<'_, '_, 'a, 's, W> {
-    fn write(&mut self, slots: &Slots, nameless: bool) -> io::Result<()> {
-        let Some(block) = self.plan.block else { return self.write_block(slots, 0..slots.len(), nameless, false) };
+    fn write(&mut self, slots: &Slots, nameless: bool) -> Result<(), WriteError> {
+        let block = self.plan.block.unwrap_or(usize::MAX);
         for start in (0..slots.len()).step_by(block) {
             let range = start..start.saturating_add(block).min(slots.len());
-            let at = usize::try_from(self.out.total()).unwrap_or(usize::MAX);
-            self.blocks.push(Block { at, entries: u32::try_from(range.len()).unwrap_or(u32::MAX) });
-            self.write_block(slots, range, nameless, true)?;
+            let mut restart = self.plan.block.is_some();
+            if restart {
+                let at = usize::try_from(self.out.total()).unwrap_or(usize::MAX);
+                self.blocks.push(Block { at, entries: u32::try_from(range.len()).unwrap_or(u32::MAX) });
+            }
+            let (index, mut first) = (self.index, true);
+            index.store.each(slots, range, |seen| {
+                let fresh = std::mem::take(&mut first);
+                self.write_entry(seen, nameless, fresh, std::mem::take(&mut restart))
+            })?;
+            self.flush().map_err(io_error)?;
         }
         Ok(())
     }
 
-    /// `restart`: the first path is written whole (version 4), so that reading can begin with it.
-    fn write_block(&mut self, slots: &Slots, range: Range<usize>, nameless: bool, restart: bool) -> io::Result<()> {
-        if self.plan.version == Version::V4 {
-            for (at, slot) in slots.iter(range).enumerate() {
-                self.write_v4(self.store.entry(slot), nameless, restart && at == 0)?;
+    /// `fresh`: it is not what stands before it in its file that was written before. `restart`: the path is written whole
+    /// (version 4), so that reading can begin with it.
+    #[inline]
+    fn write_entry(
+        &mut self,
+        seen: Seen<'_, 'a>,
+        nameless: bool,
+        fresh: bool,
+        restart: bool,
+    ) -> Result<(), WriteError> {
+        let entry = seen.entry;
+        if entry.id_bytes().iter().all(|&byte| byte == 0) {
+            if !self.options.allow_null_ids {
+                return Err(WriteError::NullId { path: entry.path().into() });
             }
-            return Ok(());
+            self.null_ids = true;
         }
-        let mut run: Option<Run<'a>> = None;
-        for slot in slots.iter(range) {
-            let verbatim = if nameless { None } else { self.store.verbatim(slot) };
-            if let Some((file, range)) = verbatim {
-                match &mut run {
-                    Some(run) if std::ptr::eq(run.file, file) && run.end == range.start => run.end = range.end,
-                    _ => self.flush(run.replace(Run { file, start: range.start, end: range.end }))?,
-                }
-                continue;
+        let path = if nameless { &[][..] } else { entry.path() };
+        // Packed ones were read up to their NUL.
+        if seen.lies.as_ref().is_none_or(|lies| !lies.packed) && memchr::memchr(0, path).is_some() {
+            return Err(WriteError::Nul { path: path.into() });
+        }
+        let doubtful = self.index.is_doubtful(seen.at, entry, self.options);
+        let packed = self.plan.version == Version::V4;
+        let usable =
+            |lies: &Lies<'a>| lies.packed == packed && !doubtful && !nameless && !(packed && (fresh || restart));
+        match (seen.lies.filter(usable), &mut self.run) {
+            (Some(lies), Some(run))
+                if std::ptr::eq(run.file, lies.file)
+                    && run.range.end == lies.range.start
+                    && run.range.len() < LONGEST_RUN =>
+            {
+                run.range.end = lies.range.end;
             }
-            self.flush(run.take())?;
-            self.write_record(self.store.entry(slot), nameless)?;
+            (Some(lies), _) => {
+                self.flush().map_err(io_error)?;
+                self.run = Some(lies);
+            }
+            (None, _) => {
+                self.flush().map_err(io_error)?;
+                self.put_head(entry, path.len(), doubtful);
+                self.put_path(path, restart);
+                self.out.write_all(&self.record).map_err(io_error)?;
+            }
         }
-        self.flush(run)
+        if packed {
+            self.previous.clear();
+            self.previous.extend_from_slice(path);
+        }
+        Ok(())
     }
 
-    fn flush(&mut self, run: Option<Run<'a>>) -> io::Result<()> {
-        match run.and_then(|run| run.file.get(run.start..run.end)) {
+    /// Writes what waits to go out as it is.
+    fn flush(&mut self) -> io::Result<()> {
+        match self.run.take().and_then(|run| run.file.get(run.range)) {
             Some(bytes) => self.out.write_shared(bytes),
             None => Ok(()),
         }
     }
 
     /// Puts everything in front of the path into `record`.
-    fn begin_record(&mut self, entry: Entry<'a>, len: usize) {
+    fn put_head(&mut self, entry: Entry<'_>, len: usize, doubtful: bool) {
+        let kind = self.index.kind;
         let extended = entry.extended_word() & (SKIP_WORKTREE | INTENT_TO_ADD);
         let mut word = entry.flag_word() & !(EXTENDED | NAME_MASK);
         word |= u16::try_from(len).unwrap_or(NAME_MASK).min(NAME_MASK);
         word |= if extended != 0 { EXTENDED } else { 0 };
         self.record.clear();
-        self.record.extend_from_slice(entry.head().get(..head_len(self.kind) - 2).unwrap_or_default());
+        self.record.extend_from_slice(entry.head().get(..head_len(kind) - 2).unwrap_or_default());
+        if let Some(size) = self.record.get_mut(SIZE_AT..SIZE_AT + 4).filter(|_| doubtful) {
+            size.fill(0);
+        }
         self.record.extend_from_slice(&word.to_be_bytes());
         if extended != 0 {
             self.record.extend_from_slice(&extended.to_be_bytes());
         }
     }
 
-    fn write_record(&mut self, entry: Entry<'a>, nameless: bool) -> io::Result<()> {
-        let path = if nameless { &[][..] } else { entry.path() };
-        self.begin_record(entry, path.len());
-        self.record.extend_from_slice(path);
-        let len = (self.record.len() + 8) & !7;
-        self.record.resize(len, 0);
-        self.out.write_all(&self.record)
-    }
-
-    fn write_v4(&mut self, entry: Entry<'a>, nameless: bool, restart: bool) -> io::Result<()> {
-        let path = if nameless { &[][..] } else { entry.path() };
-        self.begin_record(entry, path.len());
-        let common = if restart { 0 } else { path_v4::common_prefix(self.previous, path) };
-        // Whoever reads from the start removes all of the path before; whoever starts here has none and ignores the number.
-        path_v4::encode((self.previous.len() - common) as u64, &mut self.record);
-        self.record.extend_from_slice(path.get(common..).unwrap_or_default());
-        self.record.push(0);
-        self.previous = path;
-        self.out.write_all(&self.record)
+    fn put_path(&mut self, path: &[u8], restart: bool) {
+        if self.plan.version == Version::V4 {
+            let common = if restart { 0 } else { path_v4::common_prefix(&self.previous, path) };
+            // Whoever reads from the start removes all of the path before; whoever starts here has none and ignores the
+            // number.
+            path_v4::encode((self.previous.len() - common) as u64, &mut self.record);
+            self.record.extend_from_slice(path.get(common..).unwrap_or_default());
+            self.record.push(0);
+        } else {
+            self.record.extend_from_slice(path);
+            let len = (self.record.len() + 8) & !7;
+            self.record.resize(len, 0);
+        }
     }
 }

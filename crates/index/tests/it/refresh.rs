@@ -256,7 +256,9 @@ fn look_at_f(repo: &TestRepo) -> (Option<String>, u32) {
     let is_modified = |entry: Entry<'_>| is_secretly_modified(&entry, &checkout, &options);
     let (out, _) = index.write_to(Vec::new(), &WriteOptions::default().is_modified(Some(&is_modified))).unwrap();
     fs::write(repo.git_dir().join("index"), out).unwrap();
-    let size = index.get(index.range(b"f").start).unwrap().stat().size;
+    let (arena, file) = (Bump::new(), open(repo));
+    let written = load(&file, &arena, kind(repo));
+    let size = written.get(written.range(b"f").start).unwrap().stat().size;
     (found, size)
 }
 
