@@ -95,16 +95,35 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
 
 /// An entry, borrowed from the arena or the bytes it was read from: a view of 40 bytes, to be copied freely.
 ///
-/// ```compile_fail
-/// use packstone_index::{Bump, Entry, Index};
-/// fn leave<'a>(index: &Index<'a>) -> Entry<'a> { index.get(0).unwrap() }
+/// ```
+/// use packstone_index::{AddOptions, Bump, Index, Mode, NewEntry};
+/// # use object::HashKind;
+/// let arena = Bump::new();
+/// let entry = {
+///     let mut index = Index::new(&arena, HashKind::Sha1);
+///     index.add(&NewEntry::new(b"a", Mode(0o100644), HashKind::Sha1.empty_blob()), &AddOptions::default())?;
+///     index.get(0).unwrap()
+/// }; // the index is gone; the entry is in the arena
+/// assert_eq!(entry.path(), b"a");
+/// # Ok::<(), packstone_index::EditError>(())
+/// ```
+///
+/// With the arena inside of the braces it does not compile:
+///
+/// ```compile_fail,E0597
+/// use packstone_index::{AddOptions, Bump, Index, Mode, NewEntry};
+/// # use object::HashKind;
 /// let entry = {
 ///     let arena = Bump::new();
-///     let index = Index::new(&arena, object::HashKind::Sha1);
-///     leave(&index)
-/// }; // the arena is gone, and so is the entry
-/// entry.path();
+///     let mut index = Index::new(&arena, HashKind::Sha1);
+///     index.add(&NewEntry::new(b"a", Mode(0o100644), HashKind::Sha1.empty_blob()), &AddOptions::default())?;
+///     index.get(0).unwrap()
+/// }; // the arena is gone, and so would be what the entry points to
+/// assert_eq!(entry.path(), b"a");
+/// # Ok::<(), packstone_index::EditError>(())
 /// ```
+///
+/// Nor can an entry get into another index: [`Index::add`](crate::Index::add) copies what it is given into its own arena.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
     /// Everything in front of the path; its length was settled when it was made.
