@@ -31,7 +31,8 @@
 //! - [`file`]: index files on disk, split ones included: opened, locked, replaced, their shared files looked after.
 //! - [`trees`]: trees from an index and an index from trees. [`sparse`]: directories that stand as one entry.
 //! - [`refresh`]: entries held against a work tree.
-//! - [`ext`]: the extensions, a codec each. [`path`]: what paths may enter an index. `verify`: what is wrong with a file.
+//! - [`ext`]: the extensions, a codec each. [`path`]: what paths may enter an index. [`verify`]: what is wrong with a
+//!   file.
 //!
 //! # Where entries live
 //! An [`Entry`] is a view into the bytes that were read or into the arena, a [`Bump`]: both outlive it, as the compiler sees
@@ -67,6 +68,7 @@ mod write;
 pub mod refresh;
 pub mod sparse;
 pub mod trees;
+pub mod verify;
 
 pub mod ext;
 pub mod path;

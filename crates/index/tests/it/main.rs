@@ -4,6 +4,7 @@ mod ext;
 mod objects;
 mod paths;
 mod refresh;
-mod view;
 mod sparse;
 mod trees;
+mod verify;
+mod view;
