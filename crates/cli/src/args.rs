@@ -1,6 +1,6 @@
 //! What was typed in front of the command: git's global options.
 //!
-//! Options that mean nothing to storage (paging, pathspecs, hints) are accepted, as scripts pass them along.
+//! Options that mean nothing to storage (paging, hints) are accepted, as scripts pass them along.
 
 use std::ffi::{OsStr, OsString};
 
@@ -24,6 +24,15 @@ const VARIABLES: &[(&str, &str)] = &[
     ("--attr-source", "GIT_ATTR_SOURCE"),
 ];
 
+/// Options that are a variable set to a value.
+const SWITCHES: &[(&str, &str, &str)] = &[
+    ("--literal-pathspecs", "GIT_LITERAL_PATHSPECS", "1"),
+    ("--no-literal-pathspecs", "GIT_LITERAL_PATHSPECS", "0"),
+    ("--glob-pathspecs", "GIT_GLOB_PATHSPECS", "1"),
+    ("--noglob-pathspecs", "GIT_NOGLOB_PATHSPECS", "1"),
+    ("--icase-pathspecs", "GIT_ICASE_PATHSPECS", "1"),
+];
+
 /// Options without effect here.
 const IGNORED: &[&str] = &[
     "-p",
@@ -32,11 +41,6 @@ const IGNORED: &[&str] = &[
     "--no-pager",
     "--no-lazy-fetch",
     "--no-replace-objects",
-    "--literal-pathspecs",
-    "--no-literal-pathspecs",
-    "--glob-pathspecs",
-    "--noglob-pathspecs",
-    "--icase-pathspecs",
     "--no-optional-locks",
     "--no-advice",
 ];
@@ -89,6 +93,10 @@ pub(crate) fn split(words: &[OsString], env: &mut Environment) -> Result<Command
                 env.set("GIT_IMPLICIT_WORK_TREE", "0");
             }
             _ => {
+                if let Some((_, name, value)) = SWITCHES.iter().find(|(option, ..)| option.as_bytes() == text) {
+                    env.set(name, *value);
+                    continue;
+                }
                 if IGNORED.iter().any(|option| option.as_bytes() == text) || text.starts_with(b"--exec-path=") {
                     continue;
                 }

@@ -268,9 +268,11 @@ pub fn is_modified<W: WorkTree + ?Sized>(
 /// Whether a file differs from its entry though its stat data do not: what to answer to
 /// [`WriteOptions::is_modified`](crate::WriteOptions::is_modified).
 ///
-/// If the stat data differ, everybody can see that for himself. A file that cannot be read is taken for modified.
+/// If the stat data differ, everybody can see that for himself; everybody sees whole seconds, but git as it is usually built
+/// no fractions. A file that cannot be read is taken for modified.
 pub fn is_secretly_modified<W: WorkTree + ?Sized>(entry: &Entry<'_>, tree: &W, options: &MatchOptions) -> bool {
-    let Ok(Some(state)) = tree.lstat(entry.path()) else { return false };
+    let Ok(Some(mut state)) = tree.lstat(entry.path()) else { return false };
+    (state.stat.mtime.nanos, state.stat.ctime.nanos) = (0, 0);
     let same_stat = compare(entry, &state, tree, Time::default(), options).is_ok_and(Changed::is_empty);
     same_stat && !tree.same_content(*entry, &state).unwrap_or(false)
 }

@@ -83,7 +83,7 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
         write: true,
         out: BufWriter::new(io::stdout()),
     };
-    let result = work.words(words).and_then(|()| work.finish(lock));
+    let result = work.see_present_files().and_then(|()| work.words(words)).and_then(|()| work.finish(lock));
     let flushed = work.out.flush().map_err(|error| Failure::output("write error", error));
     result.and(flushed)
 }

@@ -289,6 +289,22 @@ fn i10_a_change_within_the_moment_of_writing_is_seen() {
 }
 
 #[test]
+fn i10_a_change_that_only_fractions_of_a_second_tell_is_seen_by_git() {
+    let repo = TestRepo::init(Hash::Sha1);
+    let (f, index, then) = (repo.path().join("f"), repo.git_dir().join("index"), ago(100));
+    repo.git(["config", "core.trustctime", "false"]);
+    repo.write("f", b"aaaa");
+    set_mtime(&f, then + Duration::from_millis(100));
+    repo.git(["add", "f"]);
+    set_mtime(&index, then + Duration::from_millis(200));
+    repo.write("f", b"bbbb");
+    set_mtime(&f, then + Duration::from_millis(300));
+    // We see that it changed; git will not, once the index is younger than the file by a second.
+    assert_eq!(look_at_f(&repo), (Some("Modified".into()), 0));
+    assert_eq!(repo.git_str(["diff-files", "--name-only"]), "f");
+}
+
+#[test]
 fn i10_an_unchanged_racy_file_stays_clean() {
     let repo = TestRepo::init(Hash::Sha1);
     let (f, index, then) = (repo.path().join("f"), repo.git_dir().join("index"), ago(100));

@@ -37,25 +37,40 @@ impl Work<'_, '_> {
             None => None,
         };
         // What to update is settled first: updating one path may remove others.
-        let mut paths = Vec::new();
-        for entry in self.index.iter() {
-            if entry.stage() != Stage::Merged || !specs.iter().any(|spec| means(spec, entry.path())) {
-                continue;
-            }
-            let old = match &mut head {
-                Some(trees) => trees.find(opened(&mut self.objects, self.repo)?, entry.path())?,
-                None => None,
-            };
-            if old != Some((entry.mode(), entry.id())) {
-                paths.push(entry.path());
-            }
+        let (mut paths, directory) = self.differing(&specs, &mut head)?;
+        if directory {
+            self.expand()?;
+            paths = self.differing(&specs, &mut head)?.0;
         }
         for path in paths {
-            if self.index.find(path, Stage::Merged).is_ok() {
-                self.update(path)?;
+            if self.index.find(&path, Stage::Merged).is_ok() {
+                self.update(&path)?;
             }
         }
         Ok(())
+    }
+
+    /// The entries that are not what HEAD has, and whether one of them is a sparse directory.
+    fn differing(&mut self, specs: &[Vec<u8>], head: &mut Option<Trees>) -> Result<(Vec<Vec<u8>>, bool), Failure> {
+        let (mut paths, mut directory) = (Vec::new(), false);
+        for entry in self.index.iter() {
+            let path = entry.path();
+            if entry.stage() != Stage::Merged || !specs.iter().any(|spec| means(spec, path)) {
+                continue;
+            }
+            let old = match head {
+                Some(trees) => {
+                    let objects = opened(&mut self.objects, self.repo)?;
+                    trees.find(objects, path.strip_suffix(b"/").unwrap_or(path))?
+                }
+                None => None,
+            };
+            if old != Some((entry.mode(), entry.id())) {
+                directory |= entry.is_sparse_dir();
+                paths.push(path.to_vec());
+            }
+        }
+        Ok((paths, directory))
     }
 }
 

@@ -4,11 +4,10 @@ use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::slice::Iter;
 
-use index::trees::TreeLimits;
-use index::{AddOptions, Batch, Bump, Flags, Mode, NewEntry, Stage, path, sparse};
+use index::{AddOptions, Batch, Bump, Flags, Mode, NewEntry, Stage};
 use object::{HashKind, ObjectId};
 
-use super::paths::{Problem, opened};
+use super::paths::Problem;
 use super::{Work, cannot_read_stdin};
 use crate::env::os_bytes;
 use crate::quote::unquote_c;
@@ -45,15 +44,13 @@ impl Work<'_, '_> {
     /// An entry of what was given, if that can be one.
     fn given_entry<'p>(&self, path: &'p [u8], mode: u32, id: ObjectId, stage: Stage) -> Result<NewEntry<'p>, Problem> {
         let name = || String::from_utf8_lossy(path);
-        if path::check(path, Mode(mode), self.checks).is_err() {
+        if !self.may_be_entry(path, Mode(mode)) {
             return Err(Problem::Said(format!("Invalid path '{}'", name())));
         }
         let mode = canonical(mode);
-        if mode.is_tree() && !(self.index.is_sparse() && path.ends_with(b"/")) {
-            return Err(Problem::Said(format!(
-                "{}: a directory can only be an entry of a sparse index, with a '/' at its end",
-                name()
-            )));
+        if mode.is_tree() {
+            // git takes it, and then reads a broken index.
+            return Err(Problem::Said(format!("{}: a directory cannot be added", name())));
         }
         let flags = Flags { assume_valid: self.ignore_stat, ..Flags::default() };
         Ok(NewEntry { stage, flags, ..NewEntry::new(path, mode, id) })
@@ -76,7 +73,7 @@ impl Work<'_, '_> {
                 line.path = unquoted.alloc_slice_copy(&path);
             }
             let Line { mode, id, stage, path } = line;
-            if path::check(path, Mode(mode), self.checks).is_err() {
+            if !self.may_be_entry(path, Mode(mode)) {
                 report::say(&format!("Ignoring path {}\n", String::from_utf8_lossy(path)));
                 continue;
             }
@@ -90,11 +87,7 @@ impl Work<'_, '_> {
             batch.put(entry);
             self.say("add", path)?;
         }
-        if self.index.is_sparse() {
-            let objects = opened(&mut self.objects, self.repo)?;
-            sparse::expand(&mut self.index, objects, &TreeLimits::default(), &|_| false)
-                .map_err(|error| Failure::Fatal(chain(&error)))?;
-        }
+        self.expand()?;
         // Paths were checked above.
         let options = AddOptions::default().replace(true).checks(None);
         self.index.apply(&batch, &options).map_err(|error| Problem::Said(chain(&error)).fatal(cannot_update(last)))?;
