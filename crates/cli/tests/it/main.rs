@@ -8,6 +8,7 @@ mod config;
 mod discovery;
 mod hook;
 mod packs;
+mod update_index;
 mod usage;
 
 /// Our program.

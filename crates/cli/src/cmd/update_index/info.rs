@@ -20,24 +20,26 @@ impl Work<'_, '_> {
         let first = rest.as_slice().first().map(os_bytes_of).unwrap_or_default();
         if let Some((mode, id, path)) = joined(&first, hash) {
             rest.next();
-            return self.cache_entry(Some((mode, id)), path);
+            return self.cache_entry(mode, id, path);
         }
         let [mode, id, path, ..] = rest.as_slice() else {
             return Err(Failure::Usage("error: option 'cacheinfo' expects <mode>,<sha1>,<path>\n".into()));
         };
-        let (mode, id, path) = (os_bytes_of(mode), os_bytes_of(id), os_bytes_of(path));
-        let given = octal(&mode).zip(ObjectId::from_hex(&id).ok().filter(|id| id.kind() == hash));
+        let (mode_text, id_text, path) = (os_bytes_of(mode), os_bytes_of(id), os_bytes_of(path));
+        let id = ObjectId::from_hex(&id_text).ok().filter(|id| id.kind() == hash);
         rest.nth(2);
-        self.cache_entry(given, &path)
+        // What cannot be read is named in the path's place.
+        match (octal(&mode_text), id) {
+            (Some(mode), Some(id)) => self.cache_entry(mode, id, &path),
+            (Some(_), None) => Err(Failure::Fatal(cannot_add(&id_text))),
+            (None, _) => Err(Failure::Fatal(cannot_add(&mode_text))),
+        }
     }
 
-    fn cache_entry(&mut self, given: Option<(u32, ObjectId)>, path: &[u8]) -> Result<(), Failure> {
-        let cannot =
-            |path: &[u8]| format!("git update-index: --cacheinfo cannot add {}", String::from_utf8_lossy(path));
-        let Some((mode, id)) = given else { return Err(Failure::Fatal(cannot(path))) };
+    fn cache_entry(&mut self, mode: u32, id: ObjectId, path: &[u8]) -> Result<(), Failure> {
         self.expand_to(path)?;
         let entry = self.given_entry(path, mode, id, Stage::Merged);
-        entry.and_then(|entry| self.add(&entry)).map_err(|problem| problem.fatal(cannot(path)))?;
+        entry.and_then(|entry| self.add(&entry)).map_err(|problem| problem.fatal(cannot_add(path)))?;
         self.say("add", path)
     }
 
@@ -100,6 +102,10 @@ impl Work<'_, '_> {
         let some = !input.is_empty();
         body.split(move |byte| *byte == end).filter(move |_| some)
     }
+}
+
+fn cannot_add(what: &[u8]) -> String {
+    format!("git update-index: --cacheinfo cannot add {}", String::from_utf8_lossy(what))
 }
 
 fn cannot_update(path: &[u8]) -> String {

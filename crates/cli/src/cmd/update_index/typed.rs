@@ -116,11 +116,11 @@ pub(super) const TABLE: Table<Typed> = Table {
             negatable: false,
             hidden: false,
             help: "override the executable bit of the listed files",
-            set: |typed, name, given| {
+            set: |typed, _, given| {
                 typed.chmod = Some(match given {
                     Given::Value(value) if value == "+x" => true,
                     Given::Value(value) if value == "-x" => false,
-                    _ => return Err(name.error("expects \"+x\" or \"-x\"")),
+                    _ => return Err(Failure::Usage("error: option 'chmod' expects \"+x\" or \"-x\"\n".into())),
                 });
                 Ok(())
             },
