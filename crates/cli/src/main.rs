@@ -5,7 +5,8 @@
 //!
 //! * [`env`](mod@env), [`config`], [`number`], [`quote`] are variables and settings, and how git writes them.
 //! * [`options`] is a table of options, read the way git's commands read theirs.
-//! * [`refs`], [`revs`], [`index_ids`] lead from names to object ids.
+//! * [`refs`], [`revs`], [`index_ids`] lead from names to object ids, [`abbreviate`] back to short names.
+//! * [`pathspec`] tells which paths operands mean.
 //! * [`index`](mod@index), [`objects`], [`worktree`] and [`attributes`] are what commands work on that change the index.
 //! * [`progress`] shows meters.
 
@@ -20,6 +21,7 @@ use crate::args::Command;
 use crate::env::Environment;
 use crate::report::Failure;
 
+mod abbreviate;
 mod args;
 mod attributes;
 mod cmd;
@@ -30,6 +32,7 @@ mod index_ids;
 mod number;
 mod objects;
 mod options;
+mod pathspec;
 mod progress;
 mod quote;
 mod refs;

@@ -52,6 +52,43 @@ pub(crate) fn unquote_c(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Appends a path as git shows it: as it is, or as [`unquote_c`] reads it if it holds control characters, quotes or
+/// backslashes. `all`: bytes beyond ASCII are a reason as well, and are not shown (`core.quotePath`).
+pub(crate) fn quote_c(path: &[u8], all: bool, out: &mut Vec<u8>) {
+    let high = |byte: u8| all && byte >= 0x80;
+    // Without an early exit this is done many bytes at a time.
+    let special =
+        path.iter().fold(false, |any, &b| any | (b < b' ') | (b == b'"') | (b == b'\\') | (b == 0x7f) | high(b));
+    if !special {
+        out.extend_from_slice(path);
+        return;
+    }
+    out.push(b'"');
+    for &byte in path {
+        let letter = match byte {
+            7 => b'a',
+            8 => b'b',
+            b'\t' => b't',
+            b'\n' => b'n',
+            11 => b'v',
+            12 => b'f',
+            b'\r' => b'r',
+            b'"' | b'\\' => byte,
+            0x00..b' ' | 0x7f => 0,
+            _ if high(byte) => 0,
+            _ => {
+                out.push(byte);
+                continue;
+            }
+        };
+        match letter {
+            0 => out.extend([b'\\', b'0' + (byte >> 6), b'0' + (byte >> 3 & 7), b'0' + (byte & 7)]),
+            letter => out.extend([b'\\', letter]),
+        }
+    }
+    out.push(b'"');
+}
+
 /// Quotes `text` the way [`unquote`] reads it.
 #[cfg(test)]
 pub(crate) fn quote(text: &[u8]) -> Vec<u8> {
@@ -91,6 +128,23 @@ mod tests {
         }
         for text in [&b""[..], b"a", b"\"", b"\"a", br#""a"b""#, br#""\""#, br#""\x41""#, br#""\40""#, br#""\400""#] {
             assert_eq!(unquote_c(text), None, "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn every_byte_comes_back() {
+        for byte in 0..=u8::MAX {
+            for all in [false, true] {
+                let path = [b'a', byte, b'z'];
+                let mut quoted = Vec::new();
+                quote_c(&path, all, &mut quoted);
+                match quoted.starts_with(b"\"") {
+                    true => assert_eq!(unquote_c(&quoted).as_deref(), Some(&path[..])),
+                    false => assert_eq!(quoted, path),
+                }
+                let plain = byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\') || byte == b' ';
+                assert_eq!(quoted == path, plain || (byte >= 0x80 && !all), "{byte:#x}");
+            }
         }
     }
 

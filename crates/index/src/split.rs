@@ -9,6 +9,7 @@ use object::ObjectId;
 
 use crate::entry::{Entry, NewEntry};
 use crate::ext::Link;
+use crate::index::Index;
 use crate::store::{Slot, Slots, Store};
 
 /// How an index is split: the shared index it builds on.
@@ -132,5 +133,14 @@ impl Split {
     /// How many entries are not from the shared file.
     pub(crate) fn not_shared(&self, count: usize) -> usize {
         count - self.of.iter().take(count).filter(|&&of| of != 0).count()
+    }
+}
+
+impl Index<'_> {
+    /// Whether a split index has this entry in place of one of its shared index.
+    pub fn is_replacement(&self, at: usize) -> bool {
+        let Some(split) = &self.split else { return false };
+        let shared = split.of.get(at).and_then(|&of| split.slots.get((of as usize).checked_sub(1)?));
+        shared.is_some() && self.slots.get(at) != shared
     }
 }

@@ -6,6 +6,7 @@ use crate::env::Environment;
 use crate::report::Failure;
 
 pub(crate) mod hook;
+pub(crate) mod ls_files;
 pub(crate) mod pack_objects;
 pub(crate) mod update_index;
 
@@ -34,6 +35,12 @@ pub(crate) const ALL: &[Entry] = &[
         about: "bring files of the work tree, or entries as given, into the index",
         page: update_index::page,
         run: update_index::run,
+    },
+    Entry {
+        name: "ls-files",
+        about: "list what is in the index",
+        page: ls_files::page,
+        run: ls_files::run,
     },
     Entry {
         name: "hook",
