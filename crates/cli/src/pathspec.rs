@@ -71,16 +71,15 @@ impl Pathspecs {
             let items = Some(here).filter(|here| !here.path.is_empty()).into_iter().collect();
             return Ok(Pathspecs { items, any_exclude: false, seen: None });
         }
+        if operands.iter().any(|operand| operand.is_empty()) {
+            return Err(Failure::fatal(
+                "empty string is not a valid pathspec. please use . instead if you meant to match all paths",
+            ));
+        }
         let global = Global::of(&repo.env)?;
-        let mut items = Vec::with_capacity(operands.len());
+        let mut items = Vec::with_capacity(operands.len() + 1);
         for operand in operands {
-            let typed = os_bytes(operand);
-            if typed.is_empty() {
-                return Err(Failure::fatal(
-                    "empty string is not a valid pathspec. please use . instead if you meant to match all paths",
-                ));
-            }
-            items.push(Item::parse(repo, global, &typed)?);
+            items.push(Item::parse(repo, global, &os_bytes(operand))?);
         }
         if items.iter().all(|item| item.magic.exclude) {
             items.push(Item::parse(repo, global, b".")?);
@@ -109,7 +108,7 @@ impl Pathspecs {
     /// The positions that matches can be at, in order.
     pub(crate) fn ranges(&self, index: &Index<'_>) -> Vec<Range<usize>> {
         if self.items.is_empty() {
-            return vec![0..index.len()];
+            return Vec::from([0..index.len()]);
         }
         let mut ranges = Vec::new();
         for item in self.items.iter().filter(|item| !item.magic.exclude) {
@@ -164,16 +163,12 @@ impl Pathspecs {
         if !wanted || !self.any_exclude {
             return wanted;
         }
-        for (nth, item) in self.items.iter().enumerate().filter(|(_, item)| item.magic.exclude) {
-            // What is left out may well not be there.
-            if let Some(seen) = self.seen.as_mut().and_then(|seen| seen.get_mut(nth)) {
-                *seen = Seen::Something;
-            }
-            if item.matches(path, is_dir) != Seen::Nothing {
-                return false;
-            }
+        // What is left out may well not be there.
+        for (seen, item) in self.seen.iter_mut().flatten().zip(&self.items) {
+            *seen = if item.magic.exclude { Seen::Something } else { *seen };
         }
-        true
+        let mut excludes = self.items.iter().filter(|item| item.magic.exclude);
+        excludes.all(|item| item.matches(path, is_dir) == Seen::Nothing)
     }
 
     /// The pathspecs that matched nothing since [`remember`](Self::remember), as typed. One that is repeated counts as
@@ -211,6 +206,7 @@ impl Item {
                 false => short_magic(typed)?,
             };
         }
+        global.check()?;
         let named_glob = magic.glob;
         magic.glob |= global.glob && !magic.literal;
         magic.literal |= global.literal || (global.no_glob && !named_glob);
@@ -295,21 +291,24 @@ struct Global {
 
 impl Global {
     fn of(env: &Environment) -> Result<Global, Failure> {
-        let global = Global {
+        Ok(Global {
             literal: env.truth("GIT_LITERAL_PATHSPECS", false)?,
             glob: env.truth("GIT_GLOB_PATHSPECS", false)?,
             no_glob: env.truth("GIT_NOGLOB_PATHSPECS", false)?,
             icase: env.truth("GIT_ICASE_PATHSPECS", false)?,
-        };
-        if global.glob && global.no_glob {
+        })
+    }
+
+    fn check(self) -> Result<(), Failure> {
+        if self.glob && self.no_glob {
             return Err(Failure::fatal("global 'glob' and 'noglob' pathspec settings are incompatible"));
         }
-        if global.literal && (global.glob || global.icase) {
+        if self.literal && (self.glob || self.icase) {
             return Err(Failure::fatal(
                 "global 'literal' pathspec setting is incompatible with all other global pathspec settings",
             ));
         }
-        Ok(global)
+        Ok(())
     }
 }
 
@@ -322,9 +321,7 @@ fn long_magic(typed: &[u8]) -> Result<Parsed<'_>, Failure> {
     let (mut magic, mut prefix) = (Magic::default(), None);
     let mut rest = typed.get(2..).unwrap_or_default();
     loop {
-        let Some(end) = rest.iter().position(|byte| matches!(byte, b',' | b')')) else {
-            return Err(Failure::Fatal(format!("Missing ')' at the end of pathspec magic in '{shown}'")));
-        };
+        let end = rest.iter().position(|byte| matches!(byte, b',' | b')')).unwrap_or(rest.len());
         let (word, behind) = rest.split_at(end);
         match word {
             b"" => {}
@@ -349,9 +346,12 @@ fn long_magic(typed: &[u8]) -> Result<Parsed<'_>, Failure> {
                 }
             },
         }
-        rest = behind.get(1..).unwrap_or_default();
-        if behind.starts_with(b")") {
-            return Ok((magic, prefix, rest));
+        match behind.split_first() {
+            Some((b')', path)) => return Ok((magic, prefix, path)),
+            Some((_, words)) => rest = words,
+            None => {
+                return Err(Failure::Fatal(format!("Missing ')' at the end of pathspec magic in '{shown}'")));
+            }
         }
     }
 }
