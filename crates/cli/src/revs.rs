@@ -126,6 +126,15 @@ impl<'a> Revisions<'a> {
         }
     }
 
+    /// The object that one argument names, whether or not it is there; `None` if it names nothing. No ranges.
+    pub(crate) fn name(&self, text: &[u8]) -> Result<Option<ObjectId>, Failure> {
+        match self.resolve(text, Hint::Any) {
+            Ok(id) => Ok(Some(id)),
+            Err(Miss::Unknown) => Ok(None),
+            Err(Miss::Failed(failure)) => Err(failure),
+        }
+    }
+
     fn add_one(&self, text: &[u8], exclude: bool, tips: &mut Tips) -> Result<(), Miss> {
         let id = self.resolve(text, Hint::Any)?;
         self.must_exist(&id, text)?;

@@ -201,19 +201,11 @@ impl List<'_> {
         ] {
             word |= if set { bit } else { 0 };
         }
-        let text = format!(
-            "  ctime: {}:{}\n  mtime: {}:{}\n  dev: {}\tino: {}\n  uid: {}\tgid: {}\n  size: {}\tflags: {word:x}\n",
-            stat.ctime.secs,
-            stat.ctime.nanos,
-            stat.mtime.secs,
-            stat.mtime.nanos,
-            stat.dev,
-            stat.ino,
-            stat.uid,
-            stat.gid,
-            stat.size
-        );
-        self.out.bytes.extend_from_slice(text.as_bytes());
+        let ([ctime, mtime], bytes) = ([stat.ctime, stat.mtime], &mut self.out.bytes);
+        // A Vec takes all there is.
+        let _ = writeln!(bytes, "  ctime: {}:{}\n  mtime: {}:{}", ctime.secs, ctime.nanos, mtime.secs, mtime.nanos);
+        let _ = writeln!(bytes, "  dev: {}\tino: {}\n  uid: {}\tgid: {}", stat.dev, stat.ino, stat.uid, stat.gid);
+        let _ = writeln!(bytes, "  size: {}\tflags: {word:x}", stat.size);
     }
 
     /// Conflicts that were resolved.

@@ -8,7 +8,9 @@ use crate::report::Failure;
 pub(crate) mod hook;
 pub(crate) mod ls_files;
 pub(crate) mod pack_objects;
+pub(crate) mod read_tree;
 pub(crate) mod update_index;
+pub(crate) mod write_tree;
 
 /// A command: its name, what it is for, its help page, and its work.
 pub(crate) struct Entry {
@@ -41,6 +43,18 @@ pub(crate) const ALL: &[Entry] = &[
         about: "list what is in the index",
         page: ls_files::page,
         run: ls_files::run,
+    },
+    Entry {
+        name: "write-tree",
+        about: "make the trees of what is in the index",
+        page: write_tree::page,
+        run: write_tree::run,
+    },
+    Entry {
+        name: "read-tree",
+        about: "make the index that of a tree",
+        page: read_tree::page,
+        run: read_tree::run,
     },
     Entry {
         name: "hook",
