@@ -108,7 +108,7 @@ impl Pathspecs {
     /// The positions that matches can be at, in order.
     pub(crate) fn ranges(&self, index: &Index<'_>) -> Vec<Range<usize>> {
         if self.items.is_empty() {
-            return Vec::from([0..index.len()]);
+            return std::iter::once(0..index.len()).collect();
         }
         let mut ranges = Vec::new();
         for item in self.items.iter().filter(|item| !item.magic.exclude) {

@@ -281,8 +281,11 @@ impl<D: AsRef<[u8]>> IndexView<D> {
         Ok(items.filter(|item| item.signature == signature).last())
     }
 
-    /// Where the extensions begin.
-    fn entries_end(&self) -> Result<usize, ViewError> {
+    /// Byte offset of the end of the entries, where the extensions begin. Costs as [`extension`](Self::extension).
+    ///
+    /// # Errors
+    /// As [`extension`](Self::extension).
+    pub fn entries_end(&self) -> Result<usize, ViewError> {
         match self.hinted_end {
             Some(end) if !self.distrusted.load(Ordering::Relaxed) && self.whole.marks.get().is_none() => Ok(end),
             _ => Ok(self.marks(std::slice::from_ref(&self.whole), 0)?.end),

@@ -6,6 +6,7 @@ use crate::env::Environment;
 use crate::report::Failure;
 
 pub(crate) mod hook;
+pub(crate) mod index;
 pub(crate) mod ls_files;
 pub(crate) mod pack_objects;
 pub(crate) mod read_tree;
@@ -55,6 +56,12 @@ pub(crate) const ALL: &[Entry] = &[
         about: "make the index that of a tree",
         page: read_tree::page,
         run: read_tree::run,
+    },
+    Entry {
+        name: "index",
+        about: "show what an index file is made of, and what is wrong with it",
+        page: index::page,
+        run: index::run,
     },
     Entry {
         name: "hook",

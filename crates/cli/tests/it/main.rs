@@ -7,7 +7,10 @@ use testkit::repo::{TestRepo, output};
 mod config;
 mod discovery;
 mod hook;
+mod index;
+mod ls_files;
 mod packs;
+mod trees;
 mod update_index;
 mod usage;
 
