@@ -7,7 +7,8 @@
 //! * [`options`] is a table of options, read the way git's commands read theirs.
 //! * [`refs`], [`revs`], [`index_ids`] lead from names to object ids, [`abbreviate`] back to short names.
 //! * [`pathspec`] tells which paths operands mean.
-//! * [`index`](mod@index), [`objects`], [`worktree`] and [`attributes`] are what commands work on that change the index.
+//! * [`index`](mod@index), [`objects`], [`worktree`], [`present`] and [`attributes`] are what commands work on that have
+//!   to do with the index.
 //! * [`progress`] shows meters.
 
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ mod number;
 mod objects;
 mod options;
 mod pathspec;
+mod present;
 mod progress;
 mod quote;
 mod refs;

@@ -16,6 +16,7 @@ use crate::env::Environment;
 use crate::index::IndexPlace;
 use crate::objects::Objects;
 use crate::pathspec::Pathspecs;
+use crate::present::see_present_files;
 use crate::quote::quote_c;
 use crate::report::{self, Failure, chain};
 use crate::setup::Repository;
@@ -68,6 +69,7 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
     let place = IndexPlace::find(&repo)?;
     let (arena, opened) = (Bump::new(), place.open()?);
     let mut index = opened.read(&arena)?;
+    see_present_files(&repo, &place, &mut index)?;
     if index.is_sparse() && !typed.sparse && typed.lists_entries() {
         let common = specs.common_dir();
         let outside = |dir: &[u8]| !dir.starts_with(common) && !common.starts_with(dir);

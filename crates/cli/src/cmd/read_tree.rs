@@ -18,6 +18,7 @@ use self::typed::{TABLE, Typed};
 use crate::env::{Environment, os_bytes};
 use crate::index::{IndexPlace, cannot_lock};
 use crate::objects::{Objects, ObjectsError};
+use crate::present::see_present_files;
 use crate::report::{self, Failure, chain};
 use crate::revs::Revisions;
 use crate::setup::Repository;
@@ -70,7 +71,11 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
     let lock = place.lock().map_err(|error| cannot_lock(&error))?;
     let (arena, opened) = (Bump::new(), place.open()?);
     let mut index = match typed.merges() && !opened.is_new() {
-        true => opened.read(&arena)?,
+        true => {
+            let mut index = opened.read(&arena)?;
+            see_present_files(&repo, &place, &mut index)?;
+            index
+        }
         // Of the old index nothing is kept, not even its version.
         false => {
             let mut index = Index::new(&arena, repo.hash);

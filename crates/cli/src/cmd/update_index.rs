@@ -17,6 +17,7 @@ use crate::env::{Environment, os_bytes};
 use crate::index::{IndexPlace, cannot_lock};
 use crate::objects::Objects;
 use crate::options::Step;
+use crate::present::see_present_files;
 use crate::quote::unquote_c;
 use crate::report::{self, Failure, plain_io};
 use crate::setup::Repository;
@@ -83,7 +84,8 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
         write: true,
         out: BufWriter::new(io::stdout()),
     };
-    let result = work.see_present_files().and_then(|()| work.words(words)).and_then(|()| work.finish(lock));
+    let seen = see_present_files(&repo, &place, &mut work.index);
+    let result = seen.and_then(|()| work.words(words)).and_then(|()| work.finish(lock));
     let flushed = work.out.flush().map_err(|error| Failure::output("write error", error));
     result.and(flushed)
 }

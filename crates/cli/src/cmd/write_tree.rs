@@ -11,6 +11,7 @@ use crate::env::{Environment, os_bytes};
 use crate::index::{IndexPlace, cannot_lock};
 use crate::objects::{Objects, ObjectsError};
 use crate::options::{Given, Spec, Table, Takes};
+use crate::present::see_present_files;
 use crate::report::{self, Failure, chain};
 use crate::setup::Repository;
 
@@ -101,6 +102,7 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
     let lock = place.lock().map_err(|error| cannot_lock(&error))?;
     let (arena, opened) = (Bump::new(), place.open()?);
     let mut index = opened.read(&arena)?;
+    see_present_files(&repo, &place, &mut index)?;
     let known = !typed.ignore_cache_tree && index.cache_tree().is_some_and(|tree| tree.is_fully_valid());
     let prefix = typed.prefix.as_deref().map(os_bytes);
     let options = WriteTreeOptions::default()

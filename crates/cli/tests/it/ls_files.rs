@@ -367,6 +367,12 @@ fn sparse() {
                 same_in(&repo, dir, &[&["ls-files"][..], words].concat());
             }
         }
+        // What is there is not sparse.
+        repo.write("other/z", b"in the way");
+        for words in [&["-t"][..], &["--sparse", "-t"], &["--sparse", "-s"], &["--sparse", "other"]] {
+            same_in(&repo, "", &[&["ls-files"][..], words].concat());
+            same_in(&repo, "", &[&["-c", "sparse.expectFilesOutsideOfPatterns=true", "ls-files"][..], words].concat());
+        }
         let before = std::fs::read(repo.git_dir().join("index")).unwrap();
         packstone(&repo, &["ls-files"], "");
         assert_eq!(std::fs::read(repo.git_dir().join("index")).unwrap(), before, "looking changes nothing");

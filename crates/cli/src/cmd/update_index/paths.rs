@@ -104,34 +104,6 @@ impl Work<'_, '_> {
         Ok(())
     }
 
-    /// In a sparse checkout a file that is there nevertheless is looked at like any other.
-    ///
-    /// git does this whenever it reads an index (git-sparse-checkout, "sparse.expectFilesOutsideOfPatterns").
-    pub(super) fn see_present_files(&mut self) -> Result<(), Failure> {
-        let config = &self.repo.config;
-        let Some(tree) = self.place.tree() else { return Ok(()) };
-        if !config.truth("core.sparsecheckout")?.unwrap_or(false)
-            || config.truth("sparse.expectfilesoutsideofpatterns")?.unwrap_or(false)
-        {
-            return Ok(());
-        }
-        let present = |index: &index::Index<'_>| {
-            let mut missing = Missing { tree, dir: Vec::new() };
-            let skipped = (0..index.len()).filter(|&at| index.get(at).is_some_and(|entry| entry.flags().skip_worktree));
-            skipped.filter(|&at| index.get(at).is_some_and(|entry| missing.is_there(entry.path()))).collect::<Vec<_>>()
-        };
-        let mut found = present(&self.index);
-        if found.iter().any(|&at| self.index.get(at).is_some_and(|entry| entry.is_sparse_dir())) {
-            self.expand()?;
-            found = present(&self.index);
-        }
-        for at in found {
-            let flags = self.index.get(at).map_or(Flags::default(), |entry| entry.flags());
-            self.index.set_flags(at, Flags { skip_worktree: false, ..flags });
-        }
-        Ok(())
-    }
-
     fn mark(&mut self, path: &[u8]) -> Result<(), Failure> {
         let Ok(at) = self.index.find(path, Stage::Merged) else {
             return Err(Failure::Fatal(format!("Unable to mark file {}", String::from_utf8_lossy(path))));
@@ -274,29 +246,6 @@ impl Work<'_, '_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Looks for files of which most are not there, in order.
-struct Missing<'t> {
-    tree: &'t Tree,
-    /// A directory with its `/` that is not there.
-    dir: Vec<u8>,
-}
-
-impl Missing<'_> {
-    fn is_there(&mut self, path: &[u8]) -> bool {
-        if !self.dir.is_empty() && path.starts_with(&self.dir) {
-            return false;
-        }
-        let is_there = |path: &[u8]| matches!(self.tree.lstat(path), Ok(Some(_)));
-        if is_there(path.strip_suffix(b"/").unwrap_or(path)) {
-            return true;
-        }
-        let dirs = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-        let gone = dirs.filter_map(|at| path.get(..at)).find(|dir| !is_there(dir));
-        self.dir = gone.map_or(Vec::new(), |dir| [dir, b"/"].concat());
-        false
     }
 }
 
