@@ -39,24 +39,14 @@ pub(crate) const ALL: &[Entry] = &[
         page: update_index::page,
         run: update_index::run,
     },
-    Entry {
-        name: "ls-files",
-        about: "list what is in the index",
-        page: ls_files::page,
-        run: ls_files::run,
-    },
+    Entry { name: "ls-files", about: "list what is in the index", page: ls_files::page, run: ls_files::run },
     Entry {
         name: "write-tree",
         about: "make the trees of what is in the index",
         page: write_tree::page,
         run: write_tree::run,
     },
-    Entry {
-        name: "read-tree",
-        about: "make the index that of a tree",
-        page: read_tree::page,
-        run: read_tree::run,
-    },
+    Entry { name: "read-tree", about: "make the index that of a tree", page: read_tree::page, run: read_tree::run },
     Entry {
         name: "index",
         about: "show what an index file is made of, and what is wrong with it",
