@@ -93,6 +93,9 @@ struct Place<'a> {
 impl<'a> Index<'a> {
     /// Makes all changes of a batch, or none.
     ///
+    /// What the batch itself takes away is not in the way of what it puts, and an entry that one change drives out and another
+    /// puts back is one that stayed.
+    ///
     /// Linear in entries and changes (after sorting these): a million changes to a million entries are one pass.
     ///
     /// # Errors
@@ -246,6 +249,9 @@ impl<'a> Index<'a> {
         for place in places {
             let before = place.old.and_then(|at| self.slots.get(at));
             let now = place.slot.filter(|_| !place.driven_out);
+            if let Some(slot) = place.slot.filter(|_| place.driven_out) {
+                self.record_resolved(self.store.entry(slot));
+            }
             match (before, now) {
                 (None, None) => continue,
                 (Some(before), Some(now)) if before == now => {}
@@ -257,12 +263,8 @@ impl<'a> Index<'a> {
                     done.inserted += 1;
                     self.path_changed(place.path, true);
                 }
-                (Some(before), None) => {
+                (Some(_), None) => {
                     done.removed += 1;
-                    if place.driven_out {
-                        let entry = self.store.entry(before);
-                        self.resolve_undo.record(entry.path(), entry.stage(), entry.mode(), entry.id());
-                    }
                     self.path_changed(place.path, true);
                 }
             }
@@ -278,15 +280,19 @@ impl<'a> Index<'a> {
                 of.push(column(place.old));
             }
         }
-        for entry in resolved {
-            self.resolve_undo.record(entry.path(), entry.stage(), entry.mode(), entry.id());
-        }
+        resolved.iter().for_each(|entry| self.record_resolved(*entry));
         self.slots = Slots::List(slots);
         self.marks = marks;
         if let Some(split) = &mut self.split {
             split.of = of;
         }
         done
+    }
+
+    /// Even of an entry that was there only in between.
+    fn record_resolved(&mut self, entry: Entry<'_>) {
+        self.changed |= entry.stage() != Stage::Merged;
+        self.resolve_undo.record(entry.path(), entry.stage(), entry.mode(), entry.id());
     }
 }
 

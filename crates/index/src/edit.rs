@@ -61,7 +61,7 @@ pub enum Added {
     Inserted(usize),
     /// An entry of that path and stage was there and said something else.
     Replaced(usize),
-    /// The very same entry was there.
+    /// The very same entry was there. Other stages of its path, if there were any, are gone all the same.
     Unchanged(usize),
 }
 
@@ -102,15 +102,6 @@ impl<'a> Index<'a> {
         check_new(entry, self.kind, options)?;
         self.outside_of_sparse_dirs(entry.path)?;
         let found = self.find(entry.path, entry.stage);
-        if let Ok(at) = found
-            && (entry.stage != Stage::Merged || self.range(entry.path).len() == 1)
-        {
-            if self.get(at).is_some_and(|old| NewEntry::from(old) == *entry) {
-                return Ok(Added::Unchanged(at));
-            }
-            self.replace_entry(at, entry);
-            return Ok(Added::Replaced(at));
-        }
         if found.is_err() {
             let known = !self.range(entry.path).is_empty();
             if !options.add && !known {
@@ -127,11 +118,11 @@ impl<'a> Index<'a> {
         }
         if entry.stage == Stage::Merged {
             let stages = self.range(entry.path);
-            let merged = usize::from(self.get(stages.start).is_some_and(|entry| entry.stage() == Stage::Merged));
-            // An empty range if there is none of them.
-            self.remove_at(stages.start + merged.min(stages.len())..stages.end);
+            self.remove_at(stages.start + usize::from(found.is_ok())..stages.end);
         }
-        match self.find(entry.path, entry.stage) {
+        // What was removed since it was found lies behind it.
+        match found.or_else(|_| self.find(entry.path, entry.stage)) {
+            Ok(at) if self.get(at).is_some_and(|old| NewEntry::from(old) == *entry) => Ok(Added::Unchanged(at)),
             Ok(at) => {
                 self.replace_entry(at, entry);
                 Ok(Added::Replaced(at))

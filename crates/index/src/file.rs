@@ -23,7 +23,7 @@ use crate::index::Index;
 use crate::read::ReadOptions;
 use crate::source::{ByteSource, Bytes};
 use crate::split::Split;
-use crate::stat::Time;
+use crate::stat::{Stat, Time};
 use crate::write::{WriteOptions, Written};
 
 /// The name of the shared index with this checksum: `sharedindex.` and its digits.
@@ -246,6 +246,7 @@ pub fn save(index: &mut Index<'_>, lock: LockFile, options: &SaveOptions<'_>) ->
         true => index.write_whole(lock, &options.write)?,
         false => index.write_to(lock, &options.write)?,
     };
+    let time = lock.file().metadata().map(|meta| Stat::from_metadata(&meta).mtime);
     lock.commit()?;
     match (fresh, index.shared_base()) {
         (Some(base), _) => expire(&dir, &base, options.expire_before),
@@ -254,6 +255,8 @@ pub fn save(index: &mut Index<'_>, lock: LockFile, options: &SaveOptions<'_>) ->
     }
     index.checksum = Some(written.checksum).filter(|id| !id.is_null());
     index.changed = false;
+    // What is edited and saved later must not be measured by the file that is no more.
+    index.timestamp = time.unwrap_or_default();
     Ok(written)
 }
 

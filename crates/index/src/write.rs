@@ -204,6 +204,7 @@ impl<'a> Index<'a> {
                 index: self,
                 options,
                 plan: &plan,
+                split: own.is_some(),
                 out: &mut out,
                 record: Vec::new(),
                 run: None,
@@ -324,6 +325,8 @@ struct EntryWriter<'p, 'o, 'a, 's, W> {
     index: &'p Index<'a>,
     options: &'p WriteOptions<'p>,
     plan: &'p Plan,
+    /// Only what is not in the shared index is written.
+    split: bool,
     out: &'o mut HashFile<W, &'s [u8]>,
     record: Vec<u8>,
     /// Bytes of a file that go out as they are, as soon as something else follows.
@@ -380,7 +383,8 @@ impl<'s, 'a: 's, W: Write> EntryWriter<'_, '_, 'a, 's, W> {
         if seen.lies.as_ref().is_none_or(|lies| !lies.packed) && memchr::memchr(0, path).is_some() {
             return Err(WriteError::Nul { path: path.into() });
         }
-        let doubtful = self.index.is_doubtful(seen.at, entry, self.options);
+        // In a split index that was seen to before, and positions here are not those of the index.
+        let doubtful = !self.split && self.index.is_doubtful(seen.at, entry, self.options);
         let packed = self.plan.version == Version::V4;
         let usable =
             |lies: &Lies<'a>| lies.packed == packed && !doubtful && !nameless && !(packed && (fresh || restart));
