@@ -103,7 +103,7 @@ impl<'a> Index<'a> {
     pub fn apply(&mut self, batch: &Batch<'_>, options: &AddOptions) -> Result<Applied, EditError> {
         for change in &batch.changes {
             if let Change::Put(entry) = change {
-                check_new(entry, self.kind, options)?;
+                check_new(entry, self.kind, self.sparse, options)?;
             }
         }
         // Stable, so that changes of one path stay in order.
@@ -229,10 +229,13 @@ impl<'a> Index<'a> {
         }
         let mut dir: Option<&[u8]> = None;
         for place in places {
-            if let Some(dir) = dir.filter(|dir| place.path.starts_with(dir) && place.path.len() > dir.len()) {
+            let here = place.slot.is_some() && !place.driven_out;
+            let inside =
+                |dir: &&[u8]| here && place.put > 0 && place.path.starts_with(dir) && place.path.len() > dir.len();
+            if let Some(dir) = dir.filter(inside) {
                 return Err(EditError::InSparseDir { path: place.path.into(), dir: dir.into() });
             }
-            if place.slot.is_some() && place.path.ends_with(b"/") {
+            if here && place.path.ends_with(b"/") {
                 dir = Some(place.path);
             }
         }
@@ -312,12 +315,14 @@ fn drive_out(places: &mut [Place<'_>], options: &AddOptions) -> Result<(), EditE
         }
         for &above in open.iter().rev() {
             let Some(file) = places.get_mut(above) else { continue };
-            if file.stage != place.stage || place.path.get(file.path.len()) != Some(&b'/') {
+            let sparse_dir = file.path.ends_with(b"/") && file.path.len() < place.path.len();
+            if file.stage != place.stage || !sparse_dir && place.path.get(file.path.len()) != Some(&b'/') {
                 continue;
             }
             let loser = match file.put.cmp(&place.put) {
                 Ordering::Equal => continue, // both were there: not this batch's doing
                 Ordering::Greater => at,
+                Ordering::Less if sparse_dir => continue, // refused later, if it is still there
                 Ordering::Less => above,
             };
             let (winner, loser_place) = (if loser == at { above } else { at }, loser);

@@ -74,9 +74,18 @@ impl Added {
     }
 }
 
-pub(crate) fn check_new(entry: &NewEntry<'_>, kind: HashKind, options: &AddOptions) -> Result<(), EditError> {
+/// `sparse`: the index may have entries of directories.
+pub(crate) fn check_new(
+    entry: &NewEntry<'_>,
+    kind: HashKind,
+    sparse: bool,
+    options: &AddOptions,
+) -> Result<(), EditError> {
     if entry.id.kind() != kind {
         return Err(EditError::HashKind { path: entry.path.into() });
+    }
+    if entry.mode.is_tree() && !(sparse && entry.path.ends_with(b"/")) {
+        return Err(EditError::Directory { path: entry.path.into() });
     }
     match options.checks.map(|checks| path::check(entry.path, entry.mode, checks)) {
         Some(Err(source)) => Err(EditError::Path { path: entry.path.into(), source }),
@@ -99,7 +108,7 @@ impl<'a> Index<'a> {
     /// The path may not be in an index, or not be added; it conflicts with a file or directory; it lies in a directory that
     /// stands as one sparse entry. The index is then as it was.
     pub fn add(&mut self, entry: &NewEntry<'_>, options: &AddOptions) -> Result<Added, EditError> {
-        check_new(entry, self.kind, options)?;
+        check_new(entry, self.kind, self.sparse, options)?;
         self.outside_of_sparse_dirs(entry.path)?;
         let found = self.find(entry.path, entry.stage);
         if found.is_err() {
@@ -305,13 +314,11 @@ impl<'a> Index<'a> {
     }
 
     /// Entries of the stage that cannot be beside a new one of this path, in order: files that are named as a directory
-    /// above it, and what lies in a directory of its name.
+    /// above it, and what lies in a directory of its name; or in itself, if it is one.
     fn file_directory_conflicts(&self, path: &[u8], stage: Stage) -> Vec<usize> {
         let mut found: Vec<usize> = parents(path).filter_map(|dir| self.find(dir, stage).ok()).collect();
-        if path.last() != Some(&b'/') {
-            let below = self.prefix(&[path, b"/"].concat());
-            found.extend(below.filter(|&at| self.get(at).is_some_and(|entry| entry.stage() == stage)));
-        }
+        let dir = if path.ends_with(b"/") { path.to_vec() } else { [path, b"/"].concat() };
+        found.extend(self.prefix(&dir).filter(|&at| self.get(at).is_some_and(|entry| entry.stage() == stage)));
         found
     }
 

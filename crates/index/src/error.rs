@@ -220,6 +220,12 @@ pub enum EditError {
         /// The directory's entry.
         dir: Vec<u8>,
     },
+    /// Only a sparse index has entries of directories, and their paths end in `/`.
+    #[error("'{}' would be the entry of a directory that is not sparse", String::from_utf8_lossy(path))]
+    Directory {
+        /// The path.
+        path: Vec<u8>,
+    },
     /// The id is of the other hash function.
     #[error("'{}' has an id of the wrong kind", String::from_utf8_lossy(path))]
     HashKind {

@@ -1,6 +1,7 @@
 //! Tests of the public API: against git, against naive models, against hostile bytes.
 
 mod ext;
+mod model;
 mod objects;
 mod paths;
 mod refresh;
