@@ -237,6 +237,8 @@ pub fn save(index: &mut Index<'_>, lock: LockFile, options: &SaveOptions<'_>) ->
         if index.is_sparse() {
             return Err(WriteError::SparseSplit);
         }
+        // Before anything is written, so that what is taken for shared later is what the shared index says.
+        index.smudge(&options.write);
         if index.needs_new_base(options.max_percent_change) {
             fresh = write_base(index, &dir, options)?;
             whole = fresh.is_none();
@@ -244,7 +246,7 @@ pub fn save(index: &mut Index<'_>, lock: LockFile, options: &SaveOptions<'_>) ->
     }
     let (lock, written) = match whole {
         true => index.write_whole(lock, &options.write)?,
-        false => index.write_to(lock, &options.write)?,
+        false => index.write_own(lock, &options.write)?,
     };
     let time = lock.file().metadata().map(|meta| Stat::from_metadata(&meta).mtime);
     lock.commit()?;

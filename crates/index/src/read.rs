@@ -4,7 +4,7 @@ use object::{HashKind, ObjectId};
 
 use bumpalo::Bump;
 
-use crate::error::{ReadError, ReadErrorKind};
+use crate::error::{ExtError, ExtErrorKind, ReadError, ReadErrorKind};
 use crate::ext::{self, CacheTree, Extensions, Fsmonitor, Item, Link, ResolveUndo, Untracked};
 use crate::header::Header;
 use crate::index::{Extension, Index, MARK_FSMONITOR};
@@ -147,7 +147,10 @@ fn read<'a>(
     for item in Extensions::new(bytes, entries_end, end) {
         match item {
             Ok(item) => found.take(item)?,
-            Err(_) => {
+            Err(cut) => {
+                if let Some(error) = required(bytes.get(cut.at..end).unwrap_or_default(), cut.at) {
+                    return Err(error);
+                }
                 // Whoever wrote this wrote nonsense: what it said about the entries in front is not trusted either.
                 options.observer.cut_short(entries_end as u64);
                 found = Found { link: found.link, sparse: found.sparse, ..Found::default() };
@@ -227,6 +230,20 @@ fn read_shared<'a>(
         (_, Some(error)) => Err(error),
         (mut slots, None) => Ok(std::mem::take(slots.list())),
     }
+}
+
+/// Why what is left of an extension cannot be passed over: its signature says that it has to be understood.
+pub(crate) fn required(rest: &[u8], at: usize) -> Option<ReadError> {
+    let (&signature, _) = rest.split_first_chunk().filter(|_| rest.len() >= ext::HEADER_LEN)?;
+    let kind = match signature {
+        ext::LINK | ext::SDIR => {
+            let source = ExtError::new(0, ExtErrorKind::Truncated { what: "data" });
+            ReadErrorKind::Extension { signature, source }
+        }
+        _ if ext::is_optional(signature) => return None,
+        _ => ReadErrorKind::RequiredExtension { signature },
+    };
+    Some(ReadError::new(at, kind))
 }
 
 /// Extensions as they were met.

@@ -389,6 +389,9 @@ struct Packed {
     expanded: u64,
     extended: bool,
     seams: Vec<usize>,
+    /// What the first entry removes from a path that is not known here, and the length of the last path.
+    removes: u64,
+    last_len: usize,
 }
 
 impl Packed {
@@ -405,6 +408,8 @@ impl Packed {
             expanded: 0,
             extended: false,
             seams: Vec::new(),
+            removes: 0,
+            last_len: 0,
         }
     }
 
@@ -451,6 +456,9 @@ impl Packed {
                 return Err(ReadError::new(at + head, kind));
             };
             let keep = keep as usize; // no more than a length
+            if self.count == 0 {
+                self.removes = strip;
+            }
             let field = field.get(number..).unwrap_or_default();
             let Some(len) = path_v4::suffix_len(field) else {
                 return Err(ReadError::new(at + head, ReadErrorKind::Unterminated { len: field.len() as u64 }));
@@ -487,7 +495,7 @@ impl Packed {
             self.count += 1;
             at += head + number + len + 1;
         }
-        self.end = at;
+        (self.end, self.last_len) = (at, path.len());
         Ok(())
     }
 }
@@ -517,7 +525,8 @@ fn packed_on_threads(
     let mut parts = parts.into_iter();
     let mut whole = parts.next()?;
     for (part, &start) in parts.zip(starts.iter().skip(1)) {
-        if start != whole.end {
+        // A part begins with a whole path: all of the one before is removed.
+        if start != whole.end || part.removes != whole.last_len as u64 {
             options.observer.hint_ignored("offset table", start as u64);
             return None;
         }
@@ -530,7 +539,7 @@ fn packed_on_threads(
         whole.count += part.count;
         whole.expanded += part.expanded;
         whole.extended |= part.extended;
-        whole.end = part.end;
+        (whole.end, whole.last_len) = (part.end, part.last_len);
     }
     (whole.count == count && whole.end == stop && whole.expanded <= whole.path_limit).then(|| whole.found())
 }

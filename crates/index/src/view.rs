@@ -17,6 +17,7 @@ use crate::error::{ReadError, ReadErrorKind};
 use crate::ext::{self, Extensions, Link, eoie, ieot};
 use crate::header::{Header, Version};
 use crate::path_v4;
+use crate::read::required;
 use crate::scan::{check_extended, long_path, truncated};
 
 /// Why a view does not answer.
@@ -297,7 +298,15 @@ impl<D: AsRef<[u8]>> IndexView<D> {
         if self.header.version == Version::V4 && self.hinted.is_empty() && self.header.count > 0 {
             return Err(ViewError::NeedsFullRead { why: "a version 4 index without offset table" });
         }
-        for item in extensions(self.bytes(), self.entries_end()?, self.kind) {
+        let raw = self.raw().bytes;
+        for item in Extensions::new(raw, self.entries_end()?, raw.len()) {
+            let item = match item {
+                Ok(item) => item,
+                Err(cut) => match required(raw.get(cut.at..).unwrap_or_default(), cut.at) {
+                    Some(error) => return Err(error.into()),
+                    None => break,
+                },
+            };
             if !ext::is_optional(item.signature) && !matches!(item.signature, ext::LINK | ext::SDIR) {
                 let kind = ReadErrorKind::RequiredExtension { signature: item.signature };
                 return Err(ReadError::new(item.at - ext::HEADER_LEN, kind).into());

@@ -134,6 +134,11 @@ impl<'a> Index<'a> {
         }
         // One that is not what its shared entry says has to be known before it can be told apart from that.
         self.smudge(options);
+        self.write_own(out, options)
+    }
+
+    /// Writes what is not in the shared index, after [`smudge`](Index::smudge).
+    pub(crate) fn write_own<W: Write>(&self, out: W, options: &WriteOptions<'_>) -> Result<(W, Written), WriteError> {
         self.write_parts(out, options, Parts::Own)
     }
 
@@ -142,7 +147,8 @@ impl<'a> Index<'a> {
         self.write_parts(out, options, Parts::Whole)
     }
 
-    /// Writes all entries as a shared index: no extensions, always with its checksum, which will be its name.
+    /// Writes all entries as a shared index, after [`smudge`](Index::smudge): no extensions, always with its checksum, which
+    /// will be its name.
     pub(crate) fn write_shared<W: Write>(
         &self,
         out: W,
@@ -152,7 +158,7 @@ impl<'a> Index<'a> {
     }
 
     /// Sets the size of entries to zero that [`is_doubtful`](Index::is_doubtful) finds.
-    fn smudge(&mut self, options: &WriteOptions<'_>) {
+    pub(crate) fn smudge(&mut self, options: &WriteOptions<'_>) {
         for at in 0..self.len() {
             let Some(entry) = self.get(at) else { break };
             if self.is_doubtful(at, entry, options) {
@@ -190,6 +196,11 @@ impl<'a> Index<'a> {
             Some((_, own)) => (&own.replacements, &own.added),
             None => (&none, &self.slots),
         };
+        // In the shared index there may be one, too.
+        let null = if parts == Parts::Own { self.iter().find(|entry| is_null(*entry)) } else { None };
+        if let Some(entry) = null.filter(|_| !options.allow_null_ids) {
+            return Err(WriteError::NullId { path: entry.path().into() });
+        }
         let plan = Plan::new(self, nameless, entries, options);
         let hashing = hashfile::Options::default()
             .size_hint(Some(plan.len))
@@ -204,13 +215,13 @@ impl<'a> Index<'a> {
                 index: self,
                 options,
                 plan: &plan,
-                split: own.is_some(),
+                parts,
                 out: &mut out,
                 record: Vec::new(),
                 run: None,
                 previous: Vec::new(),
                 blocks: Vec::new(),
-                null_ids: false,
+                null_ids: null.is_some(),
             };
             writer.write(nameless, true)?;
             writer.write(entries, false)?;
@@ -325,8 +336,7 @@ struct EntryWriter<'p, 'o, 'a, 's, W> {
     index: &'p Index<'a>,
     options: &'p WriteOptions<'p>,
     plan: &'p Plan,
-    /// Only what is not in the shared index is written.
-    split: bool,
+    parts: Parts,
     out: &'o mut HashFile<W, &'s [u8]>,
     record: Vec<u8>,
     /// Bytes of a file that go out as they are, as soon as something else follows.
@@ -335,6 +345,11 @@ struct EntryWriter<'p, 'o, 'a, 's, W> {
     previous: Vec<u8>,
     blocks: Vec<Block>,
     null_ids: bool,
+}
+
+#[inline]
+fn is_null(entry: Entry<'_>) -> bool {
+    entry.id_bytes().iter().all(|&byte| byte == 0)
 }
 
 fn io_error(source: io::Error) -> WriteError {
@@ -372,7 +387,7 @@ impl<'s, 'a: 's, W: Write> EntryWriter<'_, '_, 'a, 's, W> {
         restart: bool,
     ) -> Result<(), WriteError> {
         let entry = seen.entry;
-        if entry.id_bytes().iter().all(|&byte| byte == 0) {
+        if is_null(entry) {
             if !self.options.allow_null_ids {
                 return Err(WriteError::NullId { path: entry.path().into() });
             }
@@ -383,8 +398,8 @@ impl<'s, 'a: 's, W: Write> EntryWriter<'_, '_, 'a, 's, W> {
         if seen.lies.as_ref().is_none_or(|lies| !lies.packed) && memchr::memchr(0, path).is_some() {
             return Err(WriteError::Nul { path: path.into() });
         }
-        // In a split index that was seen to before, and positions here are not those of the index.
-        let doubtful = !self.split && self.index.is_doubtful(seen.at, entry, self.options);
+        // For a split index that was seen to before, and positions here are not those of the index.
+        let doubtful = self.parts == Parts::Whole && self.index.is_doubtful(seen.at, entry, self.options);
         let packed = self.plan.version == Version::V4;
         let usable =
             |lies: &Lies<'a>| lies.packed == packed && !doubtful && !nameless && !(packed && (fresh || restart));

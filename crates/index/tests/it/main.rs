@@ -1,10 +1,12 @@
 //! Tests of the public API: against git, against naive models, against hostile bytes.
 
 mod ext;
+mod hostile;
 mod model;
 mod objects;
 mod paths;
 mod refresh;
+mod regressions;
 mod sparse;
 mod trees;
 mod verify;

@@ -10,9 +10,7 @@ use testkit::io::Rng;
 use testkit::{Hash, TestRepo};
 
 use crate::objects::{kind, listed, nodes};
-
-#[path = "../../fuzz/model.rs"]
-mod driver;
+use crate::regressions::bodies::model as driver;
 
 fn script() -> impl Strategy<Value = driver::Script> {
     let kind = prop::sample::select(&HashKind::ALL[..]);

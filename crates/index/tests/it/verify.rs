@@ -7,19 +7,19 @@ use packstone_index::{Bump, Flags, Index, Mode, NewEntry, ReadOptions, Stage, Ve
 use testkit::{Hash, TestRepo};
 
 /// A file that is put together by hand, so that it can be wrong.
-struct Sample {
+pub(crate) struct Sample {
     kind: HashKind,
-    bytes: Vec<u8>,
-    count: u32,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: u32,
 }
 
 impl Sample {
-    fn new(kind: HashKind) -> Self {
+    pub(crate) fn new(kind: HashKind) -> Self {
         Sample { kind, bytes: b"DIRC\0\0\0\x02\0\0\0\0".to_vec(), count: 0 }
     }
 
     /// Adds a version 2 entry, and says where it is.
-    fn entry(&mut self, path: &[u8], mode: u32, stage: u16) -> usize {
+    pub(crate) fn entry(&mut self, path: &[u8], mode: u32, stage: u16) -> usize {
         let at = self.bytes.len();
         self.bytes.extend([0; 40]);
         self.bytes[at + 24..at + 28].copy_from_slice(&mode.to_be_bytes());
@@ -32,7 +32,7 @@ impl Sample {
         at
     }
 
-    fn files(mut self, paths: &[&str]) -> Self {
+    pub(crate) fn files(mut self, paths: &[&str]) -> Self {
         for path in paths {
             self.entry(path.as_bytes(), 0o100_644, 0);
         }
@@ -40,7 +40,7 @@ impl Sample {
     }
 
     /// Adds an extension, and says where its data begin.
-    fn extension(&mut self, signature: [u8; 4], data: &[u8]) -> usize {
+    pub(crate) fn extension(&mut self, signature: [u8; 4], data: &[u8]) -> usize {
         self.bytes.extend(ext::header(signature, data.len() as u32));
         let at = self.bytes.len();
         self.bytes.extend(data);
@@ -48,7 +48,7 @@ impl Sample {
     }
 
     /// Adds `EOIE` as it should be, if the entries end there.
-    fn end_of_entries(&mut self, end: usize) {
+    pub(crate) fn end_of_entries(&mut self, end: usize) {
         let mut data = Vec::new();
         let items = ext::Extensions::new(&self.bytes, end, self.bytes.len()).map(|item| item.unwrap());
         let frames: Vec<_> = items.map(|item| (item.signature, item.data.len() as u32)).collect();
@@ -56,13 +56,13 @@ impl Sample {
         self.extension(ext::EOIE, &data);
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.bytes[8..12].copy_from_slice(&self.count.to_be_bytes());
         signed(self.bytes, self.kind)
     }
 }
 
-fn signed(mut bytes: Vec<u8>, kind: HashKind) -> Vec<u8> {
+pub(crate) fn signed(mut bytes: Vec<u8>, kind: HashKind) -> Vec<u8> {
     let mut sum = Checksum::new(kind);
     sum.update(&bytes);
     bytes.extend(sum.finish().as_bytes());
@@ -293,7 +293,7 @@ fn entries() {
 }
 
 /// Version 4: what is removed from the path in front.
-fn version_4(kind: HashKind, entries: &[(&[u8], &str, usize)]) -> (Vec<u8>, Vec<usize>) {
+pub(crate) fn version_4(kind: HashKind, entries: &[(&[u8], &str, usize)]) -> (Vec<u8>, Vec<usize>) {
     let mut bytes = b"DIRC\0\0\0\x04\0\0\0".to_vec();
     bytes.push(entries.len() as u8);
     let mut places = Vec::new();
