@@ -12,6 +12,8 @@ use packstone_index::{
     ReadErrorKind, ReadOptions, Stage, Version, ViewError, WriteError, WriteOptions,
 };
 
+#[path = "against_git.rs"]
+pub(crate) mod against_git;
 #[path = "model.rs"]
 pub(crate) mod model;
 
@@ -32,6 +34,11 @@ pub(crate) fn ops_index(data: &[u8]) {
     let Some((&flags, data)) = data.split_first() else { return };
     let kind = if flags & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };
     model::run(&model::Script(kind, data.as_chunks::<8>().0.to_vec()));
+}
+
+/// A file behind its first eight bytes and without its checksum, by us and by git.
+pub(crate) fn diff_index(data: &[u8]) {
+    against_git::compare(data);
 }
 
 /// Remembers what it is told, and that it is told places inside of the file.
@@ -58,7 +65,7 @@ impl Observer for Listener {
 /// Path, stage and id of each entry, read in the plainest way; `None` if any is damaged or out of place.
 pub(crate) fn naive(bytes: &[u8], kind: HashKind) -> Option<Vec<(Vec<u8>, Stage, ObjectId)>> {
     let word = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let end = bytes.len().checked_sub(kind.len())?;
+    let end = bytes.len().checked_sub(kind.len()).filter(|end| *end >= 12)?;
     let version = word(4).filter(|version| bytes.starts_with(b"DIRC") && (2..=4).contains(version))?;
     let (mut at, mut found) = (12, Vec::<(Vec<u8>, Stage, ObjectId)>::new());
     for n in 0..word(8)? {

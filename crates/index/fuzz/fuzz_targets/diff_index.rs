@@ -1,0 +1,7 @@
+#![no_main]
+
+#[path = "../bodies.rs"]
+#[allow(dead_code)] // the tests and the other targets use more of it
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bodies::diff_index(data));
