@@ -33,6 +33,8 @@ pub(crate) struct Known {
     pub(crate) name: &'static str,
     #[allow(dead_code)] // for readers
     pub(crate) why: &'static str,
+    /// Whether it shows on every machine.
+    pub(crate) everywhere: bool,
     is_it: fn(&Case<'_>) -> bool,
 }
 
@@ -40,21 +42,25 @@ pub(crate) const KNOWN: &[Known] = &[
     Known {
         name: "out-of-order",
         why: "git looks at the order only when it checks a repository; look-ups and merges rely on it",
+        everywhere: true,
         is_it: |case| case.refused(|kind| matches!(kind, ReadErrorKind::Order { .. })),
     },
     Known {
         name: "no-path",
         why: "git lists an entry without a path, which no command can mean (cases.md I4: files lost)",
+        everywhere: true,
         is_it: |case| case.refused(|kind| matches!(kind, ReadErrorKind::EmptyPath)),
     },
     Known {
         name: "wrong-length",
         why: "git takes what the flags say for the length, and prints up to the NUL: two different paths (cases.md I1)",
+        everywhere: true,
         is_it: |case| case.refused(|kind| matches!(kind, ReadErrorKind::Unterminated { .. })),
     },
     Known {
         name: "nul-in-path",
         why: "git prints up to the NUL; we list the path as long as it is said to be, and refuse to write it",
+        everywhere: true,
         is_it: |case| {
             case.git.status.success() && read(case, |index| index.iter().any(|entry| entry.path().contains(&0)))
         },
@@ -62,22 +68,38 @@ pub(crate) const KNOWN: &[Known] = &[
     Known {
         name: "into-the-trailer",
         why: "git has the end of the mapping only: it reads the checksum as an entry, or dies of a signal",
+        everywhere: true,
         is_it: |case| case.refused(|kind| matches!(kind, ReadErrorKind::Truncated { .. })),
     },
     Known {
         name: "endless-number",
         why: "git takes a number of version 4 that does not fit 64 bits for zero, and its bytes for the path",
+        everywhere: true,
         is_it: |case| case.refused(|kind| matches!(kind, ReadErrorKind::Strip { strip: u64::MAX, .. })),
     },
     Known {
         name: "expanded",
         why: "git expands a sparse index in a repository without sparse checkout; we list what is there",
+        everywhere: true,
         is_it: |case| read(case, |index| index.is_sparse()),
     },
     Known {
         name: "monitor-beyond-entries",
         why: "git gives up with a BUG if a monitor's bitmap is longer than the index (cases.md I13)",
+        everywhere: true,
         is_it: |case| case.git_says("BUG: ") || case.git_says("fsmonitor_dirty"),
+    },
+    Known {
+        name: "size-beyond-the-file",
+        why: "git believes what an extension says its size is, reads on behind the mapping and dies of a signal",
+        everywhere: false,
+        is_it: |case| case.git.status.code().is_none(),
+    },
+    Known {
+        name: "claimed-words",
+        why: "git allocates the words that a bitmap claims before it looks whether they are there",
+        everywhere: false,
+        is_it: |case| case.git_says("Out of memory"),
     },
 ];
 
