@@ -345,7 +345,8 @@ impl<'a> Passing<'_, 'a> {
             let (path, behind) = behind.split_at_checked(len).unwrap_or_default();
             let size = (at + len + 8) & !7;
             let zero = behind.get(..size - at - len).is_some_and(|padding| padding.iter().all(|&byte| byte == 0));
-            let plain = word & EXTENDED == 0 || be16(rest, base) != 0;
+            let mut plain = word & EXTENDED == 0 || be16(rest, base) != 0;
+            plain &= word & NAME_MASK != NAME_MASK || len >= usize::from(NAME_MASK);
             let lies = Lies { file: self.file, range: start..start + size, packed: false };
             let entry = Entry::new(head, path, self.kind);
             show(Seen { at: self.at + place, entry, lies: Some(lies).filter(|_| zero && plain) })?;
