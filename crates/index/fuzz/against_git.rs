@@ -96,6 +96,12 @@ pub(crate) const KNOWN: &[Known] = &[
         is_it: |case| case.git.status.code().is_none(),
     },
     Known {
+        name: "bits-upon-nothing",
+        why: "git takes bitmaps of a split index as they come, even where no shared index is named (cases.md I4)",
+        everywhere: true,
+        is_it: |case| case.refused(|kind| matches!(kind, ReadErrorKind::Extension { .. })),
+    },
+    Known {
         name: "claimed-words",
         why: "git allocates the words that a bitmap claims before it looks whether they are there",
         everywhere: false,
