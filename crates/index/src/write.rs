@@ -235,7 +235,7 @@ impl<'a> Index<'a> {
                 frames.push((signature, size));
                 out.write_all(&ext::header(signature, size)).and_then(|()| out.write_all(data)).map_err(io_error)
             };
-            if plan.block.is_some() && ieot::append(&blocks, &mut data) {
+            if !blocks.is_empty() && ieot::append(&blocks, &mut data) {
                 put(&mut out, ext::IEOT, &data)?;
             }
             if let Some((split, own)) = &own {

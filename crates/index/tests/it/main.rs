@@ -7,6 +7,7 @@ mod objects;
 mod paths;
 mod refresh;
 mod regressions;
+mod roundtrip;
 mod sparse;
 mod trees;
 mod verify;
