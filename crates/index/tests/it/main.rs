@@ -9,6 +9,7 @@ mod refresh;
 mod regressions;
 mod roundtrip;
 mod sparse;
+mod split;
 mod trees;
 mod verify;
 mod view;

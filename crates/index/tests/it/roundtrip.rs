@@ -233,7 +233,9 @@ fn conflicts(repo: &TestRepo) {
     });
 }
 
-const STATES: &[(&str, fn(&TestRepo))] = &[
+type State = (&'static str, fn(&TestRepo));
+
+const STATES: &[State] = &[
     ("clean", |_| {}),
     ("trees partly known", |repo| {
         repo.write("d/e/new", b"new\n");
