@@ -4,7 +4,9 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use object::{HashKind, ObjectId};
-use packstone_index::{AddOptions, Batch, Bump, EditError, Index, Mode, NewEntry, ReadOptions, Stage, WriteOptions};
+use packstone_index::{
+    AddOptions, Batch, Bump, EditError, Index, Mode, NewEntry, ReadOptions, Stage, Version, WriteOptions,
+};
 use proptest::prelude::*;
 use testkit::io::Rng;
 use testkit::{Hash, TestRepo};
@@ -195,6 +197,80 @@ fn directories_are_entries_of_sparse_indexes_alone() {
             }
             put(&mut index, file(b"d"), &replace, at_once).unwrap();
             assert_eq!(paths(&index), [&b"d"[..], b"d-x", b"e"]);
+        }
+    }
+}
+
+/// Few edits leave most blocks of entries as they lie in the file, and those are copied: which ones makes no difference.
+#[test]
+fn what_is_copied_is_what_would_be_made() {
+    const COUNT: usize = 64 * 6 + 17;
+    for (kind, version) in
+        [(HashKind::Sha1, Version::V2), (HashKind::Sha256, Version::V4), (HashKind::Sha1, Version::V4)]
+    {
+        let arena = Bump::new();
+        let path = |n: usize, end: &str| {
+            arena.alloc_str(&format!("dir{:02}/{}{n:04}{end}", n / 50, "y".repeat(n % 4))).as_bytes()
+        };
+        let mut paths: Vec<&[u8]> = (0..COUNT).map(|n| path(n, "")).collect();
+        paths.sort_unstable();
+        let blob = kind.empty_blob();
+        let start = {
+            let mut index = Index::new(&arena, kind);
+            index.replace_entries(paths.iter().map(|path| NewEntry::new(path, Mode(0o100_644), blob))).unwrap();
+            index.set_version(version);
+            index.write_to(Vec::new(), &WriteOptions::default()).unwrap().0
+        };
+        for seed in 0..120 {
+            let mut rng = Rng::new(seed);
+            let mut index = Index::read(&arena, &start, &ReadOptions::new(kind)).unwrap();
+            let mut kept: Vec<NewEntry<'_>> =
+                paths.iter().map(|path| NewEntry::new(path, Mode(0o100_644), blob)).collect();
+            for _ in 0..1 + rng.below(3) {
+                // Around the borders of blocks.
+                let at = (64 * rng.below(7) + rng.below(5)).saturating_sub(2) as usize % kept.len();
+                match rng.below(4) {
+                    0 => {
+                        let count = [1, 2, 64, 66][rng.below(4) as usize];
+                        for entry in kept.drain(at..(at + count).min(kept.len())) {
+                            assert_eq!(index.remove(entry.path), 1);
+                        }
+                    }
+                    1 => {
+                        let entry = NewEntry::new(
+                            arena.alloc_slice_copy(&[kept[at].path, b"+"].concat()),
+                            Mode(0o100_644),
+                            blob,
+                        );
+                        index.add(&entry, &AddOptions::default()).unwrap();
+                        kept.retain(|old| old.path != entry.path);
+                        let at = kept.partition_point(|old| old.path < entry.path);
+                        kept.insert(at, entry);
+                    }
+                    2 => {
+                        kept[at].mode = Mode(0o100_755);
+                        index.set_mode(index.find(kept[at].path, Stage::Merged).unwrap(), Mode(0o100_755));
+                    }
+                    _ => {
+                        kept[at].flags.skip_worktree = true;
+                        index.set_flags(index.find(kept[at].path, Stage::Merged).unwrap(), kept[at].flags);
+                    }
+                }
+            }
+            for version in [version, Version::V2, Version::V4] {
+                for table in [None, Some(64), Some(100)] {
+                    let options = WriteOptions::default().offset_table(table);
+                    index.set_version(version);
+                    let copied = index.write_to(Vec::new(), &options).unwrap();
+                    let mut made = Index::new(&arena, kind);
+                    made.replace_entries(kept.iter().copied()).unwrap();
+                    made.set_version(version);
+                    let made = made.write_to(Vec::new(), &options).unwrap();
+                    assert!(copied.0 == made.0, "seed {seed}, {version:?}, {table:?}");
+                    assert_eq!(copied.1, made.1);
+                }
+            }
+            assert!(index.iter().map(NewEntry::from).eq(kept));
         }
     }
 }
