@@ -121,8 +121,9 @@ impl<'a> Index<'a> {
                 let other = self.get(other).map_or(Vec::new(), |other| other.path().into());
                 return Err(EditError::FileDirectory { path: entry.path.into(), other });
             }
-            for &at in conflicts.iter().rev() {
-                self.remove_at(at..at + 1);
+            // What lies side by side goes together: a directory may be large.
+            for run in conflicts.chunk_by(|at, next| at + 1 == *next).rev() {
+                self.remove_at(run.first().map_or(0..0, |&first| first..first + run.len()));
             }
         }
         if entry.stage == Stage::Merged {
