@@ -434,3 +434,31 @@ fn what_is_racy_is_written_beside_the_shared_index() {
         assert_eq!((0..10).filter(|&at| index.is_replacement(at)).count(), 9);
     }
 }
+
+/// A split index may have nothing in it, begin with nothing, and come to nothing.
+#[test]
+fn nothing_can_be_split() {
+    for hash in Hash::ALL {
+        let repo = TestRepo::init(hash);
+        let (kind, file) = (kind(&repo), repo.git_dir().join("index"));
+        let arena = Bump::new();
+        let mut index = Index::new(&arena, kind);
+        index.set_split();
+        let options = SaveOptions::default().max_percent_change(100);
+        save_to(&mut index, &file, &options).unwrap();
+        assert_eq!(git_lists(&repo), "");
+        let new = |path| NewEntry::new(path, FILE, ObjectId::from_prefix(&[7; 32], kind).unwrap());
+        for paths in [&[&b"a"[..], b"b/c"][..], &[], &[b"b/c"]] {
+            let opened = open(&file);
+            let mut index = opened.read(&arena, &ReadOptions::new(kind)).unwrap();
+            assert!(index.is_split());
+            index.replace_entries(paths.iter().map(|path| new(path))).unwrap();
+            save_to(&mut index, &file, &options).unwrap();
+            assert_eq!(
+                repo.git_str(["ls-files", "-z"]),
+                paths.iter().map(|path| format!("{}\0", path.escape_ascii())).collect::<String>()
+            );
+            assert_eq!(shared(repo.git_dir()).len(), 1);
+        }
+    }
+}
