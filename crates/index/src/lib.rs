@@ -28,7 +28,7 @@
 //!   ([`Index::add`], [`Index::remove`]) or a million at once ([`Batch`], [`Index::apply`]); [`Index::write_to`] with
 //!   [`WriteOptions`].
 //! - [`IndexView`]: one entry, or a few, out of a file that is not read.
-//! - [`file`]: index files on disk, split ones included: opened, locked, replaced, their shared files looked after.
+//! - [`mod@file`]: index files on disk, split ones included: opened, locked, replaced, their shared files looked after.
 //! - [`trees`]: trees from an index and an index from trees. [`sparse`]: directories that stand as one entry.
 //! - [`refresh`]: entries held against a work tree.
 //! - [`ext`]: the extensions, a codec each. [`path`]: what paths may enter an index. [`verify`]: what is wrong with a
@@ -47,7 +47,7 @@
 //! - **Truth**: no edit leaves a cached tree, an untracked cache, a monitor's bit or a split index's bitmap behind that
 //!   says something else. Damaged caches are dropped and told to the [`Observer`]; hints are never believed against the entries.
 //! - **Determinism**: what is read and what is written do not depend on threads. Versions 2 to 4 are byte for byte git's.
-//! - **Durability**: [`file`] says what a crash leaves.
+//! - **Durability**: [`mod@file`] says what a crash leaves.
 //! - **Threads**: none unless an option asks for them.
 //!
 //! Paths are as a file has them: who creates files by them has to check them first, [`path::check`].
