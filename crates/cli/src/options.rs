@@ -74,6 +74,47 @@ impl Name<'_> {
     }
 }
 
+/// A plain option with a letter and perhaps a name. One without a name cannot be negated.
+macro_rules! flag {
+    ($short:expr, $long:literal, $field:ident, $help:literal) => {
+        $crate::options::Spec {
+            short: $short,
+            long: $long,
+            takes: $crate::options::Takes::Nothing,
+            negatable: !$long.is_empty(),
+            hidden: false,
+            help: $help,
+            set: |typed, _, given| {
+                typed.$field = matches!(given, $crate::options::Given::On);
+                Ok(())
+            },
+        }
+    };
+}
+pub(crate) use flag;
+
+/// An option that is refused when it is on: its name goes into the set `refused` of what was typed.
+macro_rules! refused {
+    ($short:expr, $long:literal, $takes:expr, $negatable:literal, $help:literal) => {
+        $crate::options::Spec {
+            short: $short,
+            long: $long,
+            takes: $takes,
+            negatable: $negatable,
+            hidden: false,
+            help: concat!($help, " (not supported yet)"),
+            set: |typed, _, given| {
+                match given {
+                    $crate::options::Given::Off => typed.refused.remove($long),
+                    _ => typed.refused.insert($long),
+                };
+                Ok(())
+            },
+        }
+    };
+}
+pub(crate) use refused;
+
 /// An integer of 32 bits with an optional unit; `--no-name` is 0.
 pub(crate) fn int(name: &Name<'_>, given: Given<'_>) -> Result<i32, Failure> {
     let Given::Value(text) = given else { return Ok(0) };
@@ -159,11 +200,24 @@ impl<T> Table<T> {
         Failure::Usage(text)
     }
 
+    /// The page that `--help` shows: how it is called, `about`, the options.
+    pub(crate) fn page(&self, about: &str) -> String {
+        let help = self.help();
+        let (usage, list) = help.split_once("\n\n").unwrap_or((help.as_str(), ""));
+        format!("{usage}\n\n{about}\nOptions:\n\n{list}")
+    }
+
+    /// Shows the help if `-h` is all that was typed. A command asks before it looks for a repository, which help does not need.
+    pub(crate) fn help_if_asked(&self, words: &[OsString]) -> Result<(), Failure> {
+        match words {
+            [only] if only == "-h" => Err(Failure::Help(self.help())),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads `words` into `typed`. Gives the operands.
     pub(crate) fn parse(&self, words: &[OsString], typed: &mut T) -> Result<Vec<OsString>, Failure> {
-        if words.len() == 1 && words.first().is_some_and(|word| word == "-h") {
-            return Err(Failure::Help(self.help()));
-        }
+        self.help_if_asked(words)?;
         let mut operands = Vec::new();
         let mut rest = words.iter();
         loop {

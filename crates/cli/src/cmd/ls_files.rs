@@ -47,16 +47,12 @@ const CHUNK: usize = 128 * 1024;
 
 /// The help page.
 pub(crate) fn page() -> String {
-    let help = TABLE.help();
-    let (usage, list) = help.split_once("\n\n").unwrap_or((help.as_str(), ""));
-    format!("{usage}\n\n{ABOUT}\nOptions:\n\n{list}")
+    TABLE.page(ABOUT)
 }
 
 /// Runs the command.
 pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
-    if words.len() == 1 && words.first().is_some_and(|word| word == "-h") {
-        return Err(Failure::Help(TABLE.help()));
-    }
+    TABLE.help_if_asked(words)?;
     let repo = Repository::find(env)?;
     let mut typed = Typed::default();
     let operands = TABLE.parse(words, &mut typed)?;

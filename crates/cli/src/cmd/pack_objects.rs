@@ -49,18 +49,14 @@ Exit code: 0 done; 128 with `fatal: ...`; 129 for a wrong command line; 141 if t
 
 /// The help page.
 pub(crate) fn page() -> String {
-    let help = TABLE.help();
-    let (usage, list) = help.split_once("\n\n").unwrap_or((help.as_str(), ""));
-    format!("{usage}\n\n{ABOUT}\nOptions:\n\n{list}")
+    TABLE.page(ABOUT)
 }
 
 /// Runs the command.
 pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
     let terminal = io::stderr().is_terminal();
     let mut typed = Typed { progress: if terminal { Progress::Usual } else { Progress::None }, ..Typed::default() };
-    if words.len() == 1 && words[0] == "-h" {
-        return Err(Failure::Help(TABLE.help()));
-    }
+    TABLE.help_if_asked(words)?;
     let repository = Repository::find(env)?;
     let configured = Configured::read(&repository)?;
     let operands = TABLE.parse(words, &mut typed)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::format::Format;
 use crate::abbreviate::{Length, MIN_DIGITS};
 use crate::env::os_bytes;
-use crate::options::{Given, Spec, Table, Takes};
+use crate::options::{Given, Spec, Table, Takes, flag, refused};
 use crate::report::Failure;
 
 /// What the command line says.
@@ -59,48 +59,6 @@ impl Typed {
         }
         self.format.as_deref().map(Format::parse).transpose()
     }
-
-    fn refuse(&mut self, name: &'static str, yes: bool) -> Result<(), Failure> {
-        if yes {
-            self.refused.insert(name);
-        } else {
-            self.refused.remove(name);
-        }
-        Ok(())
-    }
-}
-
-/// A plain option with a letter and perhaps a name. One without a name cannot be negated.
-macro_rules! flag {
-    ($short:expr, $long:literal, $field:ident, $help:literal) => {
-        Spec {
-            short: $short,
-            long: $long,
-            takes: Takes::Nothing,
-            negatable: !$long.is_empty(),
-            hidden: false,
-            help: $help,
-            set: |typed: &mut Typed, _, given| {
-                typed.$field = matches!(given, Given::On);
-                Ok(())
-            },
-        }
-    };
-}
-
-/// An option that is refused when it is on.
-macro_rules! refused {
-    ($short:expr, $long:literal, $takes:expr, $negatable:literal, $help:literal) => {
-        Spec {
-            short: $short,
-            long: $long,
-            takes: $takes,
-            negatable: $negatable,
-            hidden: false,
-            help: concat!($help, " (not supported yet)"),
-            set: |typed: &mut Typed, _, given| typed.refuse($long, !matches!(given, Given::Off)),
-        }
-    };
 }
 
 /// An option about paths that are not listed anyway.
@@ -142,7 +100,13 @@ pub(super) const TABLE: Table<Typed> = Table {
             negatable: true,
             hidden: false,
             help: "list empty directories, too",
-            set: |typed, _, given| typed.refuse("no-empty-directory", matches!(given, Given::Off)),
+            set: |typed, _, given| {
+                match given {
+                    Given::Off => typed.refused.insert("no-empty-directory"),
+                    _ => typed.refused.remove("no-empty-directory"),
+                };
+                Ok(())
+            },
         },
         flag!(Some('u'), "unmerged", unmerged, "list only unmerged files, with -s"),
         flag!(None, "resolve-undo", resolve_undo, "list conflicts that were resolved"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use crate::options::{Given, Spec, Table, Takes};
+use crate::options::{Given, Spec, Table, Takes, flag, refused};
 use crate::report::Failure;
 
 /// What the command line says.
@@ -37,45 +37,6 @@ impl Typed {
     }
 }
 
-/// A plain option. One without a name cannot be negated.
-macro_rules! flag {
-    ($short:expr, $long:literal, $field:ident, $help:literal) => {
-        Spec {
-            short: $short,
-            long: $long,
-            takes: Takes::Nothing,
-            negatable: !$long.is_empty(),
-            hidden: false,
-            help: $help,
-            set: |typed: &mut Typed, _, given| {
-                typed.$field = matches!(given, Given::On);
-                Ok(())
-            },
-        }
-    };
-}
-
-/// An option that is refused when it is on.
-macro_rules! refused {
-    ($long:literal, $takes:expr, $negatable:literal, $help:literal) => {
-        Spec {
-            short: None,
-            long: $long,
-            takes: $takes,
-            negatable: $negatable,
-            hidden: false,
-            help: concat!($help, " (not supported yet)"),
-            set: |typed: &mut Typed, _, given| {
-                match given {
-                    Given::Off => typed.refused.remove($long),
-                    _ => typed.refused.insert($long),
-                };
-                Ok(())
-            },
-        }
-    };
-}
-
 /// Every option, in the order of git's help.
 pub(super) const TABLE: Table<Typed> = Table {
     usage: &[
@@ -101,8 +62,8 @@ pub(super) const TABLE: Table<Typed> = Table {
         flag!(None, "empty", empty, "only empty the index"),
         flag!(Some('v'), "verbose", verbose, "show progress, of which there is none"),
         flag!(Some('m'), "", merge, "keep what is known about files that stay the same"),
-        refused!("trivial", Takes::Nothing, true, "merge three trees if no file has to be merged"),
-        refused!("aggressive", Takes::Nothing, true, "merge three trees where files were added or removed"),
+        refused!(None, "trivial", Takes::Nothing, true, "merge three trees if no file has to be merged"),
+        refused!(None, "aggressive", Takes::Nothing, true, "merge three trees where files were added or removed"),
         flag!(None, "reset", reset, "as -m, and unmerged files are dropped"),
         Spec {
             short: None,
@@ -119,12 +80,12 @@ pub(super) const TABLE: Table<Typed> = Table {
             },
         },
         flag!(Some('u'), "", update, "update the work tree (not supported yet)"),
-        refused!("exclude-per-directory", Takes::Value("gitignore"), false, "let ignored files be overwritten"),
+        refused!(None, "exclude-per-directory", Takes::Value("gitignore"), false, "let ignored files be overwritten"),
         flag!(Some('i'), "", index_only, "do not look at the work tree"),
         flag!(Some('n'), "dry-run", dry_run, "write nothing"),
         flag!(None, "no-sparse-checkout", full, "do not keep directories outside of a sparse checkout as such"),
-        refused!("debug-unpack", Takes::Nothing, true, "show what is merged"),
-        refused!("recurse-submodules", Takes::Optional("checkout"), true, "update submodules, too"),
+        refused!(None, "debug-unpack", Takes::Nothing, true, "show what is merged"),
+        refused!(None, "recurse-submodules", Takes::Optional("checkout"), true, "update submodules, too"),
         flag!(Some('q'), "quiet", quiet, "say nothing about files in the way"),
     ],
 };
