@@ -93,6 +93,28 @@ pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |four| u32::from_be_bytes(*four))
 }
 
+/// Bytes in front of the path of this record or version 4 entry, with the second flag word if it has one.
+#[inline]
+pub(crate) fn whole_head_len(record: &[u8], kind: HashKind) -> usize {
+    let base = head_len(kind);
+    if be16(record, base - 2) & EXTENDED != 0 { base + 2 } else { base }
+}
+
+/// The length of a record's path, which begins at `head`. `None`: the flags do not say it, and there is no NUL.
+#[inline]
+pub(crate) fn path_len(record: &[u8], head: usize, kind: HashKind) -> Option<usize> {
+    match be16(record, head_len(kind) - 2) & NAME_MASK {
+        NAME_MASK => memchr::memchr(0, record.get(head..)?),
+        len => Some(usize::from(len)),
+    }
+}
+
+/// Bytes of a record: head, path, at least one NUL, a multiple of eight together.
+#[inline]
+pub(crate) const fn record_len(head: usize, path: usize) -> usize {
+    (head + path + 8) & !7
+}
+
 /// An entry, borrowed from the arena or the bytes it was read from: a view of 40 bytes, to be copied freely.
 ///
 /// ```

@@ -6,21 +6,18 @@ use std::sync::OnceLock;
 
 use object::HashKind;
 
-use crate::entry::MODE_AT;
-use crate::entry::{EXTENDED, INTENT_TO_ADD, NAME_MASK, SKIP_WORKTREE, STAGE_SHIFT, Stage, be16, be32, head_len};
+use crate::entry::{EXTENDED, INTENT_TO_ADD, MODE_AT, NAME_MASK, SKIP_WORKTREE, STAGE_SHIFT, Stage};
+use crate::entry::{be16, be32, head_len, path_len, record_len, whole_head_len};
 use crate::error::{ReadError, ReadErrorKind};
 use crate::ext::{self, Extensions, eoie, ieot};
 use crate::header::{Header, Version};
 use crate::path_v4;
 use crate::read::ReadOptions;
-use crate::store::{BLOCK_ENTRIES, BLOCK_PATHS, Block, Slot, Slots, Store, Which, touch};
+use crate::store::{AHEAD, BLOCK_ENTRIES, BLOCK_PATHS, Block, Slot, Slots, Store, Which, touch};
 
 /// Versions 2 and 3: how many parts of the file one thread reads in turn. Where an entry begins is only known when the one
 /// before was looked at, so that reading one after the other waits for memory each time.
 const IN_TURN: usize = 4;
-
-/// Version 4: how many bytes of a file are touched at once before they are read, for the same reason. As much as the fastest cache holds.
-const AHEAD: usize = 32 * 1024;
 
 /// Entries below which another thread costs more than it saves.
 const WORTH_A_THREAD: usize = 10_000;
@@ -199,7 +196,7 @@ impl<'a> Records<'a> {
         let Some(&[high, low]) = rest.get(base - 2..).and_then(|flags| flags.first_chunk()) else { return false };
         let word = u16::from_be_bytes([high, low]);
         let len = usize::from(word & NAME_MASK);
-        let size = (base + len + 8) & !7;
+        let size = record_len(base, len);
         if word & EXTENDED != 0 || len == usize::from(NAME_MASK) || size > rest.len() {
             return false;
         }
@@ -234,7 +231,7 @@ impl<'a> Records<'a> {
         if len == usize::from(NAME_MASK) {
             len = long_path(rest.get(head..).unwrap_or_default(), at + head)?;
         }
-        let size = (head + len + 8) & !7;
+        let size = record_len(head, len);
         let Some(record) = rest.get(..size) else { return Err(truncated("index entry", at, size, rest.len())) };
         let Some((path, &[0, ..])) = record.get(head..).and_then(|path| path.split_at_checked(len)) else {
             return Err(ReadError::new(at + head, ReadErrorKind::Unterminated { len: len as u64 }));
@@ -547,25 +544,17 @@ fn packed_on_threads(
 /// Path and stage of the record of version 2 or 3 at `at`, which was read before.
 fn record_key<'a>(area: &Area<'a>, at: usize) -> (&'a [u8], Stage) {
     let rest = area.bytes.get(at..area.end).unwrap_or_default();
-    let (base, word) = (head_len(area.kind), be16(rest, head_len(area.kind) - 2));
-    let path = rest.get(if word & EXTENDED != 0 { base + 2 } else { base }..).unwrap_or_default();
-    let len = match word & NAME_MASK {
-        NAME_MASK => memchr::memchr(0, path).unwrap_or(0),
-        len => usize::from(len),
-    };
-    (path.get(..len).unwrap_or_default(), Stage::from_bits((word >> STAGE_SHIFT) as u8))
+    let head = whole_head_len(rest, area.kind);
+    let len = path_len(rest, head, area.kind).unwrap_or(0);
+    let stage = Stage::from_bits((be16(rest, head_len(area.kind) - 2) >> STAGE_SHIFT) as u8);
+    (rest.get(head..head + len).unwrap_or_default(), stage)
 }
 
 /// Where the record of version 2 or 3 at `at` ends.
 fn end_of(area: &Area<'_>, at: usize) -> Option<usize> {
     let rest = area.bytes.get(at..area.end)?;
-    let (base, word) = (head_len(area.kind), be16(rest, head_len(area.kind) - 2));
-    let head = if word & EXTENDED != 0 { base + 2 } else { base };
-    let len = match word & NAME_MASK {
-        NAME_MASK => memchr::memchr(0, rest.get(head..)?)?,
-        len => usize::from(len),
-    };
-    Some(at + ((head + len + 8) & !7))
+    let head = whole_head_len(rest, area.kind);
+    Some(at + record_len(head, path_len(rest, head, area.kind)?))
 }
 
 #[cold]
@@ -649,10 +638,10 @@ fn likely_start(area: &Area<'_>, near: usize) -> Option<usize> {
     let next = |at: usize| {
         let rest = bytes.get(at..)?;
         let word = be16(rest.get(..base)?, base - 2);
-        let head = if word & EXTENDED != 0 { base + 2 } else { base };
+        let head = whole_head_len(rest, area.kind);
         let len = usize::from(word & NAME_MASK);
         let mode = matches!(be32(rest, MODE_AT), 0o100_644 | 0o100_755 | 0o120_000 | 0o160_000 | 0o040_000);
-        let size = (head + len + 8) & !7;
+        let size = record_len(head, len);
         let record = rest.get(..size)?;
         let (path, padding) = record.get(head..)?.split_at_checked(len)?;
         let sound = mode && len > 0 && len < usize::from(NAME_MASK) && padding.iter().all(|&byte| byte == 0);

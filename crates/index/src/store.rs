@@ -13,8 +13,10 @@ use std::sync::OnceLock;
 use bumpalo::Bump;
 use object::HashKind;
 
-use crate::entry::{ASSUME_VALID, EXTENDED, Entry, INTENT_TO_ADD, NAME_MASK, NewEntry, SKIP_WORKTREE, STAGE_SHIFT};
-use crate::entry::{ID_AT, be16, head_len};
+use crate::entry::{
+    ASSUME_VALID, EXTENDED, Entry, ID_AT, INTENT_TO_ADD, NAME_MASK, NewEntry, SKIP_WORKTREE, STAGE_SHIFT,
+};
+use crate::entry::{be16, head_len, path_len, record_len, whole_head_len};
 use crate::path_v4;
 
 /// Where one entry lies. Equal slots are the same entry.
@@ -338,15 +340,14 @@ impl<'a> Passing<'_, 'a> {
         touch(self.file, start, BLOCK_TOUCH);
         for place in 0..self.block.count {
             let rest = self.file.get(start..).unwrap_or_default();
-            let word = be16(rest, base - 2);
-            let at = if word & EXTENDED != 0 { base + 2 } else { base };
+            let at = whole_head_len(rest, self.kind);
             let (head, behind) = rest.split_at_checked(at).unwrap_or_default();
-            let len = path_len(rest, at, word).unwrap_or(0);
+            let len = path_len(rest, at, self.kind).unwrap_or(0);
             let (path, behind) = behind.split_at_checked(len).unwrap_or_default();
-            let size = (at + len + 8) & !7;
+            let size = record_len(at, len);
             let zero = behind.get(..size - at - len).is_some_and(|padding| padding.iter().all(|&byte| byte == 0));
-            let mut plain = word & EXTENDED == 0 || be16(rest, base) != 0;
-            plain &= word & NAME_MASK != NAME_MASK || len >= usize::from(NAME_MASK);
+            let mut plain = at == base || be16(rest, base) != 0;
+            plain &= be16(rest, base - 2) & NAME_MASK != NAME_MASK || len >= usize::from(NAME_MASK);
             let lies = Lies { file: self.file, range: start..start + size, packed: false };
             let entry = Entry::new(head, path, self.kind);
             show(Seen { at: self.at + place, entry, lies: Some(lies).filter(|_| zero && plain) })?;
@@ -368,13 +369,12 @@ impl<'a> Passing<'_, 'a> {
         touch(self.file, start, BLOCK_TOUCH);
         for place in 0..self.block.count {
             let rest = self.file.get(start..).unwrap_or_default();
-            let word = be16(rest, base - 2);
-            let at = if word & EXTENDED != 0 { base + 2 } else { base };
+            let at = whole_head_len(rest, self.kind);
             let (head, field) = rest.split_at_checked(at).unwrap_or_default();
             let (strip, number) = path_v4::decode(field).unwrap_or((0, 0));
             let suffix = field.get(number..).unwrap_or_default();
             let len = path_v4::suffix_len(suffix).unwrap_or(0);
-            let mut minimal = word & EXTENDED == 0 || be16(rest, base) != 0;
+            let mut minimal = at == base || be16(rest, base) != 0;
             if place > 0 || follows {
                 let keep = path.len().saturating_sub(usize::try_from(strip).unwrap_or(usize::MAX));
                 // Nothing is taken away that is put back: else a writer would have kept it.
@@ -397,6 +397,9 @@ impl<'a> Passing<'_, 'a> {
 /// About the length of a block.
 const BLOCK_TOUCH: usize = 8 * 1024;
 
+/// How many bytes of a whole file are touched at once before they are read: as much as the fastest cache holds.
+pub(crate) const AHEAD: usize = 32 * 1024;
+
 /// Has a stretch of a file brought into the cache. Where an entry begins is known only when the one before was looked at,
 /// so that reading waits for memory each time; lines that are asked for together come together.
 pub(crate) fn touch(bytes: &[u8], at: usize, len: usize) {
@@ -404,15 +407,6 @@ pub(crate) fn touch(bytes: &[u8], at: usize, len: usize) {
     let ahead = bytes.get(at..).unwrap_or_default();
     let lines = ahead.get(..len).unwrap_or(ahead).as_chunks::<LINE>().0;
     std::hint::black_box(lines.iter().fold(0, |all, line| all ^ line[0]));
-}
-
-/// The length of a record's path; `head` is where it begins.
-#[inline]
-fn path_len(record: &[u8], head: usize, word: u16) -> Option<usize> {
-    match word & NAME_MASK {
-        NAME_MASK => memchr::memchr(0, record.get(head..)?),
-        len => Some(usize::from(len)),
-    }
 }
 
 impl<'a> Records<'a> {
@@ -426,9 +420,7 @@ impl<'a> Records<'a> {
 
     fn edited(&self, slot: Slot, kind: HashKind) -> Option<Entry<'a>> {
         let (_, record) = self.records.get(slot.rest())?.split_last()?;
-        let base = head_len(kind);
-        let extended = be16(record, base - 2) & EXTENDED != 0;
-        let (head, path) = record.split_at_checked(if extended { base + 2 } else { base })?;
+        let (head, path) = record.split_at_checked(whole_head_len(record, kind))?;
         Some(Entry::new(head, path, kind))
     }
 
@@ -437,9 +429,7 @@ impl<'a> Records<'a> {
         let (file, block, whole) = self.block(slot, kind, arena)?;
         let &(head, end) = whole.places.get(slot.place())?;
         let rest = file.get(block.at + head as usize..)?;
-        let base = head_len(kind);
-        let len = if be16(rest, base - 2) & EXTENDED != 0 { base + 2 } else { base };
-        let (head, behind) = rest.split_at_checked(len)?;
+        let (head, behind) = rest.split_at_checked(whole_head_len(rest, kind))?;
         let path = match whole.paths {
             None => behind.get(..end as usize)?,
             Some(paths) => {
@@ -484,28 +474,25 @@ impl<'a> Block<'a> {
     // All that is looked at here was checked when the file was read.
 
     fn expand_records(&self, file: &'a [u8], kind: HashKind, arena: &'a Bump) -> Whole<'a> {
-        let base = head_len(kind);
         let mut places = [(0u32, 0u32); BLOCK_ENTRIES];
         let mut at = self.at;
         for place in places.iter_mut().take(self.count) {
             let rest = file.get(at..).unwrap_or_default();
-            let word = be16(rest, base - 2);
-            let head = if word & EXTENDED != 0 { base + 2 } else { base };
-            let len = path_len(rest, head, word).unwrap_or(0);
+            let head = whole_head_len(rest, kind);
+            let len = path_len(rest, head, kind).unwrap_or(0);
             *place = ((at - self.at) as u32, len as u32);
-            at += (head + len + 8) & !7;
+            at += record_len(head, len);
         }
         Whole { places: arena.alloc_slice_copy(places.get(..self.count).unwrap_or_default()), paths: None }
     }
 
     fn expand_packed(&self, first: &'a [u8], file: &'a [u8], kind: HashKind, arena: &'a Bump) -> Whole<'a> {
-        let base = head_len(kind);
         let mut places = [(0u32, 0u32); BLOCK_ENTRIES];
         let mut paths: Vec<u8> = Vec::with_capacity(self.count * (first.len() + 8));
         let (mut at, mut start) = (self.at, 0);
         for (n, place) in places.iter_mut().take(self.count).enumerate() {
             let rest = file.get(at..).unwrap_or_default();
-            let head = if be16(rest, base - 2) & EXTENDED != 0 { base + 2 } else { base };
+            let head = whole_head_len(rest, kind);
             let field = rest.get(head..).unwrap_or_default();
             let (strip, number) = path_v4::decode(field).unwrap_or((0, 0));
             let suffix = field.get(number..).unwrap_or_default();

@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use object::{HashKind, ObjectId};
 
-use crate::entry::{EXTENDED, Entry, ID_AT, NAME_MASK, Stage, be16, head_len};
+use crate::entry::{EXTENDED, Entry, ID_AT, NAME_MASK, Stage, be16, head_len, path_len, record_len};
 use crate::error::{ReadError, ReadErrorKind};
 use crate::ext::{self, Extensions, Link, eoie, ieot};
 use crate::header::{Header, Version};
 use crate::path_v4;
 use crate::read::required;
 use crate::scan::{check_extended, long_path, truncated};
+use crate::store::{AHEAD, touch};
 
 /// Why a view does not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -465,24 +466,14 @@ impl<'v> Raw<'v> {
             marks.push(at);
             for _ in 0..left.min(STRIDE) {
                 if at >= touched {
-                    touched = self.touch(at);
+                    touch(self.bytes, at, AHEAD);
+                    touched = at + AHEAD;
                 }
                 at += self.len(at, base)?;
             }
             left = left.saturating_sub(STRIDE);
         }
         Ok(Marks { at: marks, end: at })
-    }
-
-    /// Has what comes next brought into the cache, and says how far. Where an entry begins is known only when the one before
-    /// was looked at, so that stepping waits for memory each time; lines that are asked for together come together. Halves
-    /// the time.
-    fn touch(self, at: usize) -> usize {
-        const AHEAD: usize = 32 << 10;
-        let ahead = self.bytes.get(at..).unwrap_or_default();
-        let lines = ahead.get(..AHEAD).unwrap_or(ahead).as_chunks::<64>().0;
-        std::hint::black_box(lines.iter().fold(0, |all, line| all ^ line[0]));
-        at + AHEAD
     }
 
     #[inline(always)]
@@ -497,7 +488,7 @@ impl<'v> Raw<'v> {
         if len == usize::from(NAME_MASK) {
             len = long_path(rest.get(head..).unwrap_or_default(), at + head)?;
         }
-        let size = (head + len + 8) & !7;
+        let size = record_len(head, len);
         if size > rest.len() {
             return Err(truncated("index entry", at, size, rest.len()));
         }
@@ -603,10 +594,7 @@ impl<'v> Cursor<'v> {
             head += 2;
         }
         let (head, rest) = record.split_at_checked(head).unwrap_or_default();
-        let len = match usize::from(word & NAME_MASK) {
-            len if len < usize::from(NAME_MASK) => len,
-            _ => memchr::memchr(0, rest).unwrap_or(rest.len()),
-        };
+        let len = path_len(record, head.len(), self.raw.kind).unwrap_or(rest.len());
         let Some((path, [0, ..])) = rest.split_at_checked(len) else {
             return Err(ReadError::new(self.at + head.len(), ReadErrorKind::Unterminated { len: len as u64 }));
         };

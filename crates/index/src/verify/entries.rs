@@ -5,7 +5,9 @@ use std::cmp::Ordering;
 use object::HashKind;
 
 use super::{Findings, shown};
-use crate::entry::{EXTENDED, Entry, ID_AT, INTENT_TO_ADD, MODE_AT, NAME_MASK, SKIP_WORKTREE, Stage, be16, head_len};
+use crate::entry::{
+    EXTENDED, Entry, ID_AT, INTENT_TO_ADD, MODE_AT, NAME_MASK, SKIP_WORKTREE, Stage, be16, head_len, record_len,
+};
 use crate::ext::eoie;
 use crate::header::{Header, Version};
 use crate::path::{self, PathChecks};
@@ -165,7 +167,7 @@ impl<'b> Walk<'b> {
                 nul
             }
         };
-        let size = (head.len() + len + 8) & !7;
+        let size = record_len(head.len(), len);
         let Some(padding) = rest.get(len..size - head.len()) else {
             findings.error(self.at, format!("padding of entry {} is cut off", self.found.places.len() + 1));
             return None;
