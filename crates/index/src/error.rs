@@ -70,7 +70,8 @@ pub enum ReadErrorKind {
         /// Its stage.
         stage: Stage,
     },
-    /// Version 4 paths that expand beyond [`ReadOptions::path_limit`](crate::ReadOptions::path_limit).
+    /// Version 4 paths that expand beyond [`ReadOptions::path_limit`](crate::ReadOptions::path_limit), or one path of 32 MiB
+    /// (versions 2 and 3) or 2 GiB (version 4), which no file system has.
     #[error("paths expand beyond the limit of {limit} bytes")]
     PathLimit {
         /// The limit in bytes.

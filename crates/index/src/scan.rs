@@ -19,6 +19,9 @@ use crate::store::{AHEAD, BLOCK_ENTRIES, BLOCK_PATHS, Block, Slot, Slots, Store,
 /// before was looked at, so that reading one after the other waits for memory each time.
 const IN_TURN: usize = 4;
 
+/// Most bytes of a path in version 2 and 3: the places in a block have 32 bits (`store`).
+const RECORD_PATH: u64 = BLOCK_PATHS / BLOCK_ENTRIES as u64;
+
 /// Entries below which another thread costs more than it saves.
 const WORTH_A_THREAD: usize = 10_000;
 
@@ -230,6 +233,9 @@ impl<'a> Records<'a> {
         }
         if len == usize::from(NAME_MASK) {
             len = long_path(rest.get(head..).unwrap_or_default(), at + head)?;
+        }
+        if len as u64 > RECORD_PATH {
+            return Err(ReadError::new(at, ReadErrorKind::PathLimit { limit: RECORD_PATH }));
         }
         let size = record_len(head, len);
         let Some(record) = rest.get(..size) else { return Err(truncated("index entry", at, size, rest.len())) };

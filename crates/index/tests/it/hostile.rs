@@ -1070,3 +1070,28 @@ fn i4_a_shared_index_always_has_its_checksum() {
         assert_eq!(read(&arena, &bytes, kind).unwrap_err().kind, ReadErrorKind::EmptyPath);
     }
 }
+
+/// Places in a block have 32 bits, so that a path may not have as many bytes as it likes.
+#[test]
+fn a_path_of_more_than_32_mib_is_an_error() {
+    const MOST: usize = 32 << 20;
+    for kind in HashKind::ALL {
+        for (len, fits) in [(MOST, true), (MOST + 1, false)] {
+            let mut bytes = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
+            bytes.resize(bytes.len() + 40, 0);
+            bytes.extend_from_slice(kind.empty_blob().as_bytes());
+            bytes.extend_from_slice(&0x0fffu16.to_be_bytes());
+            bytes.resize(bytes.len() + len, b'x');
+            bytes.resize(12 + (bytes.len() - 12 + 8) / 8 * 8 + kind.len(), 0);
+            let arena = Bump::new();
+            let read = Index::read(&arena, &bytes, &ReadOptions::new(kind));
+            match read {
+                Ok(index) => assert!(fits && index.get(0).is_some_and(|entry| entry.path().len() == len)),
+                Err(error) => {
+                    assert!(!fits && error.at == 12, "{error}");
+                    assert_eq!(error.kind, ReadErrorKind::PathLimit { limit: MOST as u64 });
+                }
+            }
+        }
+    }
+}
