@@ -70,6 +70,20 @@ impl Path {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
+    /// As [`replace_end`](Path::replace_end), if it is seen at once that the new path is the greater one, and there is room.
+    /// `false`: nothing was done.
+    #[inline(always)]
+    pub(crate) fn replace_rising(&mut self, keep: usize, field: &[u8; SHORT], len: usize) -> bool {
+        let removed = keep < self.len;
+        let Some(to) = self.bytes.get_mut(keep..).and_then(|to| to.first_chunk_mut::<SHORT>()) else { return false };
+        if len == 0 || removed && to[0] >= field[0] {
+            return false;
+        }
+        *to = *field;
+        self.len = keep + len;
+        true
+    }
+
     /// Keeps `keep` bytes and appends the first `len` of `field`. Gives how the path before compares with the new one.
     ///
     /// # Panics
@@ -89,7 +103,7 @@ impl Path {
                 self.bytes.truncate(keep);
                 self.bytes.extend_from_slice(&field[..len]);
                 // Room for the steps to come.
-                self.bytes.resize(keep + len + 4 * Self::STEP, 0);
+                self.bytes.resize(keep + len + 4 * SHORT, 0);
             }
         }
         self.len = keep + len;
@@ -115,6 +129,24 @@ pub(crate) fn suffix_len(bytes: &[u8]) -> Option<usize> {
         }
     }
     Some(at + bytes.get(at..)?.iter().position(|&byte| byte == 0)?)
+}
+
+/// What [`first_nul`] looks at.
+pub(crate) const SHORT: usize = 32;
+
+/// Bytes in front of the first NUL, or [`SHORT`]: without a branch that depends on where it is.
+#[inline(always)]
+pub(crate) fn first_nul(bytes: &[u8; SHORT]) -> usize {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let mut at = SHORT;
+    for (number, word) in bytes.as_chunks::<8>().0.iter().enumerate().rev() {
+        let word = u64::from_le_bytes(*word);
+        let zeros = word.wrapping_sub(LOW) & !word & HIGH;
+        let here = number * 8 + zeros.trailing_zeros() as usize / 8;
+        at = if zeros != 0 { here } else { at };
+    }
+    at
 }
 
 /// Bytes that two paths begin with in common.
@@ -164,6 +196,8 @@ mod tests {
             assert_eq!(suffix_len(&bytes), Some(len));
             bytes.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
             assert_eq!(suffix_len(&bytes), Some(len));
+            bytes.resize(len.max(SHORT) + SHORT, 0);
+            assert_eq!(first_nul(bytes.first_chunk().unwrap()), len.min(SHORT));
         }
     }
 
@@ -177,6 +211,11 @@ mod tests {
             let before = plain.clone();
             plain.truncate(keep);
             plain.extend_from_slice(&field[from..from + len]);
+            if let (Some(short), true) = (field[from..].first_chunk(), len < SHORT) {
+                let mut other = Path { bytes: [path.bytes(), &[0; SHORT]].concat(), len: path.len() };
+                assert_eq!(other.replace_rising(keep, short, len), before < plain);
+                assert_eq!(other.bytes(), if before < plain { &plain } else { &before });
+            }
             assert_eq!(path.replace_end(keep, &field[from..], len), before.cmp(&plain));
             assert_eq!((path.bytes(), path.len()), (&plain[..], plain.len()));
         }

@@ -431,75 +431,123 @@ impl Packed {
     fn read(&mut self, area: &Area<'_>, mut at: usize, stop: usize, count: usize) -> Result<(), ReadError> {
         let base = head_len(area.kind);
         let bytes = area.bytes.get(..area.end).unwrap_or_default();
-        let mut path = path_v4::Path::default();
-        let mut before = Stage::Merged;
+        let (mut path, mut before) = (path_v4::Path::default(), Stage::Merged);
         let (mut place, mut block_paths, mut touched) = (BLOCK_ENTRIES, 0u64, at);
         while self.count < count && at < stop {
-            let rest = bytes.get(at..).unwrap_or_default();
-            let Some(&[high, low]) = rest.get(base - 2..).and_then(|flags| flags.first_chunk()) else {
-                return Err(truncated("index entry", at, base, rest.len()));
-            };
-            let word = u16::from_be_bytes([high, low]);
             if at >= touched {
                 touch(bytes, at, AHEAD);
                 touched = at + AHEAD;
             }
-            let mut head = base;
-            if word & EXTENDED != 0 {
-                check_extended(rest, base, at)?;
-                self.extended = true;
-                head += 2;
-            }
-            let field = rest.get(head..).unwrap_or_default();
-            let (strip, number) = path_v4::decode(field).unwrap_or((u64::MAX, 1));
-            // What the first entry removes is removed from nothing; where reading begins in the middle it is not known.
-            let first = self.count == 0 && strip != u64::MAX;
-            let Some(keep) = (path.len() as u64).checked_sub(strip).or(first.then_some(0)) else {
-                let kind = ReadErrorKind::Strip { strip, previous: path.len() as u64 };
-                return Err(ReadError::new(at + head, kind));
+            let size = match self.quick_step(bytes, at, base, &mut path) {
+                Some((size, stage)) => {
+                    before = stage;
+                    size
+                }
+                None => self.step(area, at, &mut path, &mut before)?,
             };
-            let keep = keep as usize; // no more than a length
-            if self.count == 0 {
-                self.removes = strip;
-            }
-            let field = field.get(number..).unwrap_or_default();
-            let Some(len) = path_v4::suffix_len(field) else {
-                return Err(ReadError::new(at + head, ReadErrorKind::Unterminated { len: field.len() as u64 }));
-            };
-            let whole = keep + len;
-            let stated = usize::from(word & NAME_MASK);
-            if stated != whole.min(usize::from(NAME_MASK)) {
-                return Err(ReadError::new(at + head, ReadErrorKind::Unterminated { len: stated as u64 }));
-            }
-            self.expanded += whole as u64;
-            if self.expanded > self.path_limit || whole as u64 > BLOCK_PATHS {
+            let whole = path.len() as u64;
+            self.expanded += whole;
+            if self.expanded > self.path_limit || whole > BLOCK_PATHS {
                 return Err(ReadError::new(at, ReadErrorKind::PathLimit { limit: self.path_limit.min(BLOCK_PATHS) }));
             }
-
-            let stage = Stage::from_bits((word >> STAGE_SHIFT) as u8);
-            let order = path.replace_end(keep, field, len);
-            let wrong = whole == 0 || self.check_order && (order.is_gt() || order.is_eq() && before >= stage);
-            if wrong && self.misplaced.is_none() {
-                self.misplaced = Some(misplaced(path.bytes(), stage, at));
-            }
-            before = stage;
-
-            block_paths += whole as u64;
+            block_paths += whole;
             if place == BLOCK_ENTRIES || block_paths > BLOCK_PATHS {
+                self.close(place);
                 let start = self.names.len();
                 self.names.extend_from_slice(path.bytes());
-                self.blocks.push(RawBlock { at, count: 0, first: Some(start..start + whole) });
-                (place, block_paths) = (0, whole as u64);
+                self.blocks.push(RawBlock { at, count: 0, first: Some(start..start + path.len()) });
+                (place, block_paths) = (0, whole);
             }
             place += 1;
-            if let Some(block) = self.blocks.last_mut() {
-                block.count = place;
-            }
             self.count += 1;
-            at += head + number + len + 1;
+            at += size;
         }
+        self.close(place);
         (self.end, self.last_len) = (at, path.len());
         Ok(())
+    }
+
+    /// Notes how many entries the last block has.
+    fn close(&mut self, count: usize) {
+        if let Some(block) = self.blocks.last_mut() {
+            block.count = count;
+        }
+    }
+
+    /// Reads one entry, if it is as nearly all are: the path in order, little to remove, little to append, no second flag
+    /// word. Its bytes and its stage; `None`: nothing was read, and [`step`](Packed::step) has to look.
+    ///
+    /// The flags and the number of bytes to remove say where the next entry begins, so that the processor need not wait for
+    /// the search for the NUL, which only confirms it.
+    #[inline(always)]
+    fn quick_step(&self, bytes: &[u8], at: usize, base: usize, path: &mut path_v4::Path) -> Option<(usize, Stage)> {
+        let rest = bytes.get(at + base - 2..)?;
+        let (&[high, low, strip], suffix) = rest.split_first_chunk()?;
+        let suffix: &[u8; path_v4::SHORT] = suffix.first_chunk()?;
+        let word = u16::from_be_bytes([high, low]);
+        let (stated, strip) = (usize::from(word & NAME_MASK), usize::from(strip));
+        let keep = path.len().checked_sub(strip)?;
+        let len = stated.checked_sub(keep)?;
+        let usual = word & EXTENDED == 0 && strip < 0x80 && stated != usize::from(NAME_MASK) && self.count > 0;
+        if !usual || path_v4::first_nul(suffix) != len || !path.replace_rising(keep, suffix, len) {
+            return None;
+        }
+        Some((base + 1 + len + 1, Stage::from_bits((word >> STAGE_SHIFT) as u8)))
+    }
+
+    /// Reads one entry: its bytes.
+    #[inline(never)]
+    fn step(
+        &mut self,
+        area: &Area<'_>,
+        at: usize,
+        path: &mut path_v4::Path,
+        before: &mut Stage,
+    ) -> Result<usize, ReadError> {
+        let base = head_len(area.kind);
+        let rest = area.bytes.get(at..area.end).unwrap_or_default();
+        let Some(&[high, low]) = rest.get(base - 2..).and_then(|flags| flags.first_chunk()) else {
+            return Err(truncated("index entry", at, base, rest.len()));
+        };
+        let word = u16::from_be_bytes([high, low]);
+        let mut head = base;
+        if word & EXTENDED != 0 {
+            check_extended(rest, base, at)?;
+            self.extended = true;
+            head += 2;
+        }
+        let field = rest.get(head..).unwrap_or_default();
+        let (strip, number) = path_v4::decode(field).unwrap_or((u64::MAX, 1));
+        // What the first entry removes is removed from nothing; where reading begins in the middle it is not known.
+        let first = self.count == 0 && strip != u64::MAX;
+        let Some(keep) = (path.len() as u64).checked_sub(strip).or(first.then_some(0)) else {
+            let kind = ReadErrorKind::Strip { strip, previous: path.len() as u64 };
+            return Err(ReadError::new(at + head, kind));
+        };
+        let keep = keep as usize; // no more than a length
+        if self.count == 0 {
+            self.removes = strip;
+        }
+        let field = field.get(number..).unwrap_or_default();
+        let Some(len) = path_v4::suffix_len(field) else {
+            return Err(ReadError::new(at + head, ReadErrorKind::Unterminated { len: field.len() as u64 }));
+        };
+        let whole = keep + len;
+        let stated = usize::from(word & NAME_MASK);
+        if stated != whole.min(usize::from(NAME_MASK)) {
+            return Err(ReadError::new(at + head, ReadErrorKind::Unterminated { len: stated as u64 }));
+        }
+        if self.expanded + whole as u64 > self.path_limit || whole as u64 > BLOCK_PATHS {
+            return Err(ReadError::new(at, ReadErrorKind::PathLimit { limit: self.path_limit.min(BLOCK_PATHS) }));
+        }
+        let stage = Stage::from_bits((word >> STAGE_SHIFT) as u8);
+        let order = path.replace_end(keep, field, len);
+        let wrong = whole == 0 || self.check_order && (order.is_gt() || order.is_eq() && *before >= stage);
+        if wrong && self.misplaced.is_none() {
+            self.misplaced = Some(misplaced(path.bytes(), stage, at));
+        }
+        *before = stage;
+        Ok(head + number + len + 1)
     }
 }
 
