@@ -76,6 +76,7 @@ pub mod path;
 pub mod file;
 pub mod source;
 
+mod anchor;
 mod entry;
 mod header;
 mod observer;

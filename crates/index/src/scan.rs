@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 
 use object::HashKind;
 
-use crate::entry::{EXTENDED, INTENT_TO_ADD, MODE_AT, NAME_MASK, SKIP_WORKTREE, STAGE_SHIFT, Stage};
-use crate::entry::{be16, be32, head_len, path_len, record_len, whole_head_len};
+use crate::anchor;
+use crate::entry::{EXTENDED, INTENT_TO_ADD, NAME_MASK, SKIP_WORKTREE, STAGE_SHIFT, Stage};
+use crate::entry::{be16, head_len, path_len, record_len, whole_head_len};
 use crate::error::{ReadError, ReadErrorKind};
 use crate::ext::{self, Extensions, eoie, ieot};
 use crate::header::{Header, Version};
@@ -38,9 +39,9 @@ pub(crate) struct Area<'a> {
 
 /// The entries of a file.
 pub(crate) struct Found {
-    blocks: Vec<RawBlock>,
+    pub(crate) blocks: Vec<RawBlock>,
     /// The whole first paths of blocks, one behind the other; none for versions 2 and 3.
-    names: Vec<u8>,
+    pub(crate) names: Vec<u8>,
     /// Where the entries end.
     pub(crate) end: usize,
     /// The first entry that is out of order or without a path.
@@ -52,11 +53,11 @@ pub(crate) struct Found {
 }
 
 /// A block whose first path is not in the arena yet.
-struct RawBlock {
-    at: usize,
-    count: usize,
-    /// Version 4.
-    first: Option<Range<usize>>,
+pub(crate) struct RawBlock {
+    pub(crate) at: usize,
+    pub(crate) count: usize,
+    /// Version 4: the path of the first entry, in [`Found::names`].
+    pub(crate) first: Option<Range<usize>>,
 }
 
 impl Found {
@@ -67,30 +68,44 @@ impl Found {
         threads: usize,
     ) -> Result<Self, ReadError> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        let threads = threads.min(count / WORTH_A_THREAD);
-        match area.version {
-            Version::V4 => {
-                if threads > 1
-                    && let Some((starts, stop)) = cut_by_table(area, count, options, threads)
-                    && let Some(found) = packed_on_threads(area, count, &starts, stop, options)
-                {
-                    return Ok(found);
-                }
-                let mut part = Packed::new(area, options);
-                part.read(area, Header::LEN, usize::MAX, count)?;
-                Ok(part.found())
-            }
-            _ => {
-                if count >= WORTH_A_THREAD
-                    && let Some(found) = records_in_parts(area, count, options, threads)
-                {
-                    return Ok(found);
-                }
-                let mut part = Records::new(Header::LEN, usize::MAX, count, area, options);
-                part.read_all(area, count)?;
-                Ok(Records::found(vec![part], count, area, options))
+        let threads = threads.min(count / WORTH_A_THREAD).max(1);
+        let parts = if area.version == Version::V4 { threads } else { threads * IN_TURN };
+        if threads > 1
+            && let Some((starts, stop)) = cut_by_table(area, count, options, parts)
+        {
+            let found = match area.version {
+                Version::V4 => packed_on_threads(area, count, &starts, stop, options),
+                _ => records_in_parts(area, Header::LEN, count, Some((starts, stop)), options, threads),
+            };
+            if let Some(found) = found {
+                return Ok(found);
             }
         }
+        Self::read_from(area, Header::LEN, count, options, threads)
+    }
+
+    /// Reads the `count` entries that begin at `start`, where one begins. The table is not asked; version 4 is read on one
+    /// thread.
+    pub(crate) fn read_from(
+        area: &Area<'_>,
+        start: usize,
+        count: usize,
+        options: &ReadOptions<'_>,
+        threads: usize,
+    ) -> Result<Self, ReadError> {
+        if area.version == Version::V4 {
+            let mut part = Packed::new(area, options);
+            part.read(area, start, usize::MAX, count)?;
+            return Ok(part.found());
+        }
+        if count >= WORTH_A_THREAD
+            && let Some(found) = records_in_parts(area, start, count, None, options, threads)
+        {
+            return Ok(found);
+        }
+        let mut part = Records::new(start, usize::MAX, count, area, options);
+        part.read_all(area, count)?;
+        Ok(Records::found(vec![part], count, area, options))
     }
 
     /// Makes the entries known to the store. The error is the first entry that is out of order or without a path, which in
@@ -281,7 +296,7 @@ impl<'a> Records<'a> {
         let extended = parts.iter().any(|part| part.extended);
         let mut wrong = None;
         let mut last: Option<(&[u8], Stage)> = None;
-        let (mut number, mut at) = (0, Header::LEN);
+        let (mut number, mut at) = (0, parts.first().map_or(Header::LEN, |part| part.start));
         for part in parts {
             if number >= count {
                 break; // read beyond the entries, where the end was not known
@@ -317,15 +332,20 @@ impl<'a> Records<'a> {
 
 /// Reads version 2 or 3 in parts, each on a thread. `None` if the parts do not fit together: then what said where
 /// they begin was wrong, and only reading from the start can tell what is there.
-fn records_in_parts(area: &Area<'_>, count: usize, options: &ReadOptions<'_>, threads: usize) -> Option<Found> {
-    let threads = threads.max(1);
+fn records_in_parts(
+    area: &Area<'_>,
+    start: usize,
+    count: usize,
+    table: Option<(Vec<usize>, usize)>,
+    options: &ReadOptions<'_>,
+    threads: usize,
+) -> Option<Found> {
     let wanted = threads * IN_TURN;
-    let table = if threads > 1 { cut_by_table(area, count, options, wanted) } else { None };
     let stop = table.as_ref().map(|(_, stop)| *stop);
     let starts = match table {
         Some((starts, _)) if starts.len() == wanted => starts,
         // None, or one with few blocks: git makes as many as threads.
-        _ => likely_starts(area, stop.unwrap_or(area.end), wanted),
+        _ => likely_starts(area, start, stop.unwrap_or(area.end), wanted),
     };
     let stops = starts.iter().skip(1).copied().chain([stop.unwrap_or(usize::MAX)]);
     let mut parts: Vec<Records<'_>> =
@@ -656,12 +676,14 @@ fn cut_by_table(
 
 /// Places, the first at the first entry, that cut a version 2 or 3 file into parts of about the same length.
 ///
-/// `end` is where the entries end, or where the file does: that is hardly far from it.
-fn likely_starts(area: &Area<'_>, end: usize, wanted: usize) -> Vec<usize> {
-    let length = end - Header::LEN;
-    let mut starts = vec![Header::LEN];
+/// `end` is where the entries end, or where the file does: that is hardly far from it. Since it may be the latter, the places
+/// are not certain.
+fn likely_starts(area: &Area<'_>, start: usize, end: usize, wanted: usize) -> Vec<usize> {
+    let bytes = area.bytes.get(..end).unwrap_or_default();
+    let length = end.saturating_sub(start);
+    let mut starts = vec![start];
     for n in 1..wanted {
-        if let Some(start) = likely_start(area, Header::LEN + length / wanted * n)
+        if let Some(start) = anchor::find(bytes, start, start + length / wanted * n, area.kind)
             && starts.last().is_some_and(|&last| last < start)
         {
             starts.push(start);
@@ -680,27 +702,4 @@ fn offset_table(area: &Area<'_>, count: usize, options: &ReadOptions<'_>) -> Opt
         options.observer.hint_ignored("offset table", item.at as u64);
     }
     Some((table?, end))
-}
-
-/// A place near `near` where an entry of version 2 or 3 seems to begin, and a few more behind it. A guess: nothing is
-/// taken from it before the entries in front are known to end there.
-fn likely_start(area: &Area<'_>, near: usize) -> Option<usize> {
-    const TRIES: usize = 8192;
-    const CHAIN: usize = 6;
-    let base = head_len(area.kind);
-    let bytes = area.bytes.get(..area.end)?;
-    let next = |at: usize| {
-        let rest = bytes.get(at..)?;
-        let word = be16(rest.get(..base)?, base - 2);
-        let head = whole_head_len(rest, area.kind);
-        let len = usize::from(word & NAME_MASK);
-        let mode = matches!(be32(rest, MODE_AT), 0o100_644 | 0o100_755 | 0o120_000 | 0o160_000 | 0o040_000);
-        let size = record_len(head, len);
-        let record = rest.get(..size)?;
-        let (path, padding) = record.get(head..)?.split_at_checked(len)?;
-        let sound = mode && len > 0 && len < usize::from(NAME_MASK) && padding.iter().all(|&byte| byte == 0);
-        (sound && !path.contains(&0)).then_some(at + size)
-    };
-    let first = (near - Header::LEN) / 8 * 8 + Header::LEN;
-    (0..TRIES).map(|n| first + n * 8).find(|&at| (0..CHAIN).try_fold(at, |at, _| next(at)).is_some())
 }

@@ -1,9 +1,12 @@
 //! A look at an index file without reading it: what it costs depends on what is asked, not on the file.
 //!
-//! Entries have no fixed length, so that the millionth can only be found from one that is known. The offset table (`IEOT`)
-//! knows the first of every block; a look-up reads the first paths of a few blocks, then steps through one of them. Without
-//! the table a version 2 or 3 file is stepped through once from the start, from length to length, which is still far from
-//! reading it; and version 4 cannot be entered anywhere else, since each path builds on the one before.
+//! Entries have no fixed length, so that the millionth can only be found from one that is known. Three ways lead on:
+//! - Where the end of the entries is known (`EOIE`), a look-up in version 2 or 3 halves the bytes in between: from any
+//!   place an entry near it can be found ([`anchor`]).
+//! - The offset table (`IEOT`) knows the first entry of every block: the first paths of some blocks are read, then one
+//!   block is stepped through. So version 4 is entered, and positions are counted.
+//! - Else version 2 and 3 are stepped through once from the start, from length to length, which is still far from reading
+//!   them; version 4 cannot be entered anywhere else, since each path builds on the one before.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,14 +15,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use object::{HashKind, ObjectId};
 
+use crate::anchor;
 use crate::entry::{EXTENDED, Entry, ID_AT, NAME_MASK, Stage, be16, head_len, path_len, record_len};
 use crate::error::{ReadError, ReadErrorKind};
 use crate::ext::{self, Extensions, Link, eoie, ieot};
 use crate::header::{Header, Version};
 use crate::path_v4;
-use crate::read::required;
-use crate::scan::{check_extended, long_path, truncated};
-use crate::store::{AHEAD, touch};
+use crate::read::{ReadOptions, required};
+use crate::scan::{Area, Found, RawBlock, check_extended, long_path, truncated};
+use crate::store::Which;
 
 /// Why a view does not answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +45,8 @@ pub enum ViewError {
 /// Opening checks the header and reads the offset table, if there is a sound one; entries are checked when they are looked
 /// at. Offset tables are hints: the block in which a look-up ends must end where the next one begins, or else the table is
 /// not used any more. What is found is then right, whatever other blocks are; but positions count on their numbers of
-/// entries, and a table that was made to mislead can get them wrong.
+/// entries, and a table that was made to mislead can get them wrong. Look-ups count on entries being in order, and on the
+/// end-of-entries extension, if its hash is right.
 ///
 /// ```
 /// # use packstone_index::{AddOptions, Bump, Index, IndexView, Mode, NewEntry, Stage, WriteOptions};
@@ -87,14 +92,22 @@ struct Block {
 /// Where entries of a block are.
 #[derive(Debug)]
 struct Marks {
-    /// Byte offset of every [`STRIDE`]th. Version 4: of the first.
-    at: Vec<usize>,
+    /// Some 64 entries lie between two.
+    list: Vec<Mark>,
+    /// Version 4: paths.
+    names: Vec<u8>,
     /// Byte offset behind the last.
     end: usize,
 }
 
-/// Entries between two that are remembered.
-const STRIDE: u32 = 64;
+/// An entry whose place is known.
+#[derive(Debug)]
+struct Mark {
+    at: usize,
+    position: u32,
+    /// Version 4: where its path is in [`Marks::names`].
+    path: Range<usize>,
+}
 
 impl Block {
     fn new(at: usize, first: u32, entries: u32) -> Self {
@@ -173,8 +186,7 @@ impl<D: AsRef<[u8]>> IndexView<D> {
 
     /// The entry at a position; `None` beyond the last.
     ///
-    /// Costs a step through its block the first time one of that block is asked for; then at most 64 steps, in version 4
-    /// as many as it has entries in front of it in the block.
+    /// Costs a step through its block the first time one of that block is asked for; then at most 64 steps.
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -197,12 +209,17 @@ impl<D: AsRef<[u8]>> IndexView<D> {
         Ok(if found { Ok(at) } else { Err(at) })
     }
 
-    /// The entry of this path and stage. Costs as [`find`](Self::find).
+    /// The entry of this path and stage. Costs as [`find`](Self::find); in versions 2 and 3 O(log n) if there is an
+    /// end-of-entries extension.
     ///
     /// # Errors
     /// As [`find`](Self::find).
     pub fn lookup(&self, path: &[u8], stage: Stage) -> Result<Option<ViewEntry<'_>>, ViewError> {
-        let (_, entry) = self.partition(|entry| entry.cmp_key(path, stage).is_lt())?;
+        let before = |entry: Entry<'_>| entry.cmp_key(path, stage).is_lt();
+        let entry = match self.halve(before)? {
+            Some(entry) => entry,
+            None => self.partition(before)?.1,
+        };
         Ok(entry.filter(|entry| entry.entry().cmp_key(path, stage).is_eq()))
     }
 
@@ -234,10 +251,8 @@ impl<D: AsRef<[u8]>> IndexView<D> {
             let number = blocks.partition_point(|block| block.first <= at).saturating_sub(1);
             let Some(block) = blocks.get(number) else { return Ok(self.cursor()) };
             let marks = self.marks(blocks, number)?;
-            let mut cursor = self.raw().cursor(block);
-            if let Some((near, skipped)) = nearest(marks, at - block.first) {
-                cursor.skip_to(near, skipped);
-            }
+            let near = marks.list.partition_point(|mark| mark.position <= at).checked_sub(1);
+            let mut cursor = self.raw().cursor_near(block, marks, near);
             while cursor.position < at && cursor.step()?.is_some() {}
             // The last of this block is not the last of all.
             cursor.left = self.header.count - at;
@@ -336,19 +351,55 @@ impl<D: AsRef<[u8]>> IndexView<D> {
     /// Steps through a block if that has not been done, and finds that it ends where the next one begins.
     fn marks<'v>(&'v self, blocks: &'v [Block], number: usize) -> Result<&'v Marks, ViewError> {
         let block = blocks.get(number).unwrap_or(&self.whole);
-        let marks = block.marks.get_or_init(|| {
-            self.stepped.fetch_add(block.entries.into(), Ordering::Relaxed);
-            self.raw().marks(block)
-        });
-        let marks = marks.as_ref().map_err(|error| error.clone())?;
         let end = match blocks.get(number + 1) {
             Some(next) => Some(next.at),
             None => self.hinted_end.filter(|_| !std::ptr::eq(block, &self.whole)),
         };
+        let marks = block.marks.get_or_init(|| {
+            self.stepped.fetch_add(block.entries.into(), Ordering::Relaxed);
+            self.raw().marks(block, end)
+        });
+        let marks = marks.as_ref().map_err(|error| error.clone())?;
         match end {
             Some(end) if end != marks.end => Err(misfit()),
             _ => Ok(marks),
         }
+    }
+
+    /// The first entry for which `before` does not hold, by halving the bytes of the entries. The outer `None`: another
+    /// way has to be gone.
+    fn halve(&self, before: impl Fn(Entry<'_>) -> bool) -> Result<Option<Option<ViewEntry<'_>>>, ViewError> {
+        self.understood()?;
+        let Some(end) = self.hinted_end.filter(|_| self.header.version != Version::V4 && self.header.count > 0) else {
+            return Ok(None);
+        };
+        // As soon as the end is known from the entries, that counts, and they are all marked.
+        if self.distrusted.load(Ordering::Relaxed) || self.whole.marks.get().is_some() {
+            return Ok(None);
+        }
+        let raw = self.raw();
+        let raw = Raw { bytes: raw.bytes.get(..end).unwrap_or_default(), ..raw };
+        let cursor_from = |at: usize| Cursor { at, ..raw.cursor(&self.whole) };
+        let mut steps = 0;
+        // `before` holds for the entry at `low`, or that is the first; and does not for the one at `high`, or there is none.
+        let (mut low, mut high) = (Header::LEN, end);
+        while high - low > NEAR {
+            let Some(at) = anchor::find(raw.bytes, low, low + (high - low) / 2, self.kind) else { return Ok(None) };
+            if at <= low || at >= high {
+                break;
+            }
+            let Ok(Some(entry)) = cursor_from(at).next_view() else { return Ok(None) };
+            steps += 1;
+            if before(entry.entry()) { low = at } else { high = at }
+        }
+        let mut cursor = cursor_from(low);
+        let mut found = None;
+        while cursor.at < end && found.is_none() {
+            let Ok(entry) = cursor.next_view() else { return Ok(None) };
+            found = entry.filter(|entry| !before(entry.entry()));
+        }
+        self.stepped.fetch_add(steps + cursor.steps, Ordering::Relaxed);
+        Ok(Some(found))
     }
 
     /// How many entries there are in front of the first for which `before` does not hold, and that one. `before` must hold
@@ -370,17 +421,11 @@ impl<D: AsRef<[u8]>> IndexView<D> {
             };
             let Some(block) = blocks.get(number) else { return Err(misfit()) };
             let marks = self.marks(blocks, number)?;
-            let mut cursor = raw.cursor(block);
-            let near = search(marks.at.len(), |mark| {
-                let mut cursor = raw.cursor(block);
-                if let Some(&at) = marks.at.get(mark) {
-                    cursor.skip_to(at, mark as u32 * STRIDE);
-                }
-                Ok(cursor.next_view()?.is_some_and(|entry| before(entry.entry())))
+            let near = search(marks.list.len(), |mark| {
+                let entry = raw.cursor_near(block, marks, Some(mark)).next_view()?;
+                Ok(entry.is_some_and(|entry| before(entry.entry())))
             })?;
-            if let Some((mark, &at)) = near.checked_sub(1).and_then(|mark| Some((mark, marks.at.get(mark)?))) {
-                cursor.skip_to(at, mark as u32 * STRIDE);
-            }
+            let mut cursor = raw.cursor_near(block, marks, near.checked_sub(1));
             let mut found = None;
             while let Some((head, path)) = cursor.step()? {
                 if !before(Entry::new(head, path.unwrap_or(&cursor.path), self.kind)) {
@@ -411,11 +456,8 @@ fn extensions(bytes: &[u8], start: usize, kind: HashKind) -> impl Iterator<Item 
     Extensions::new(bytes, start, bytes.len().saturating_sub(kind.len())).map_while(Result::ok)
 }
 
-/// Where to begin with entry `at` of a block: an offset, and how many entries lie in front of it.
-fn nearest(marks: &Marks, at: u32) -> Option<(usize, u32)> {
-    let mark = (at / STRIDE).min(u32::try_from(marks.at.len()).ok()?.checked_sub(1)?);
-    Some((*marks.at.get(mark as usize)?, mark * STRIDE))
-}
+/// Bytes of entries that are stepped through rather than halved.
+const NEAR: usize = 16 * 1024;
 
 /// `partition_point` of `0..len` with questions that can fail.
 fn search(len: usize, before: impl Fn(usize) -> Result<bool, ViewError>) -> Result<usize, ViewError> {
@@ -446,34 +488,31 @@ struct Raw<'v> {
 impl<'v> Raw<'v> {
     fn cursor(self, block: &Block) -> Cursor<'v> {
         let (at, position, left) = (block.at, block.first, block.entries);
-        Cursor { raw: self, at, position, left, fresh: true, path: Vec::new(), steps: 0 }
+        Cursor { raw: self, at, position, left, next: Next::Whole, path: Vec::new(), steps: 0 }
     }
 
-    /// Steps from length to length.
-    fn marks(self, block: &Block) -> Result<Marks, ReadError> {
-        let (mut at, mut left) = (block.at, block.entries);
-        if self.version == Version::V4 {
-            for _ in 0..left {
-                at += self.len_v4(at)?;
-            }
-            return Ok(Marks { at: vec![block.at], end: at });
-        }
-        let base = head_len(self.kind);
-        let fit = self.bytes.len() / base / STRIDE as usize + 1;
-        let mut marks = Vec::with_capacity(fit.min(left.div_ceil(STRIDE) as usize));
-        let mut touched = at;
-        while left > 0 {
-            marks.push(at);
-            for _ in 0..left.min(STRIDE) {
-                if at >= touched {
-                    touch(self.bytes, at, AHEAD);
-                    touched = at + AHEAD;
-                }
-                at += self.len(at, base)?;
-            }
-            left = left.saturating_sub(STRIDE);
-        }
-        Ok(Marks { at: marks, end: at })
+    /// At a mark of the block, or at its beginning.
+    fn cursor_near(self, block: &Block, marks: &Marks, mark: Option<usize>) -> Cursor<'v> {
+        let cursor = self.cursor(block);
+        let Some(mark) = mark.and_then(|mark| marks.list.get(mark)) else { return cursor };
+        let left = cursor.left.saturating_sub(mark.position - block.first);
+        let path = marks.names.get(mark.path.clone()).unwrap_or_default().to_vec();
+        Cursor { at: mark.at, position: mark.position, left, next: Next::Known, path, ..cursor }
+    }
+
+    /// Steps from length to length. `end` is where the entries should end, if that is known.
+    fn marks(self, block: &Block, end: Option<usize>) -> Result<Marks, ReadError> {
+        let end = end.unwrap_or(self.bytes.len());
+        let area = Area { bytes: self.bytes, end, kind: self.kind, version: self.version, file: Which::Own };
+        let options = ReadOptions::new(self.kind).check_order(false);
+        let count = usize::try_from(block.entries).unwrap_or(usize::MAX);
+        let found = Found::read_from(&area, block.at, count, &options, 1)?;
+        let mut position = block.first;
+        let mark = |block: RawBlock| {
+            position += block.count as u32;
+            Mark { at: block.at, position: position - block.count as u32, path: block.first.unwrap_or_default() }
+        };
+        Ok(Marks { list: found.blocks.into_iter().map(mark).collect(), names: found.names, end: found.end })
     }
 
     #[inline(always)]
@@ -493,11 +532,6 @@ impl<'v> Raw<'v> {
             return Err(truncated("index entry", at, size, rest.len()));
         }
         Ok(size)
-    }
-
-    fn len_v4(self, at: usize) -> Result<usize, ReadError> {
-        let (head, _, number, len) = self.parts_v4(at)?;
-        Ok(head + number + len + 1)
     }
 
     /// Length of the head, bytes to remove from the path before, bytes of that number, bytes of the rest of the path.
@@ -532,11 +566,22 @@ pub struct Cursor<'v> {
     at: usize,
     position: u32,
     left: u32,
-    /// Version 4: the next path is whole.
-    fresh: bool,
+    /// Version 4 only.
+    next: Next,
     /// Version 4: the path of the last entry.
     path: Vec<u8>,
     steps: u64,
+}
+
+/// Where the path of the next entry of version 4 comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// It is whole, as the first of a block.
+    Whole,
+    /// It is in [`Cursor::path`] already.
+    Known,
+    /// It builds on the one before.
+    Builds,
 }
 
 /// A head; and the path, unless that is in [`Cursor::path`].
@@ -567,11 +612,6 @@ impl<'v> Cursor<'v> {
         ViewEntry { head, path, kind: self.raw.kind }
     }
 
-    /// Goes to an entry of the block that is `skipped` behind the block's first.
-    fn skip_to(&mut self, at: usize, skipped: u32) {
-        (self.at, self.position, self.left) = (at, self.position + skipped, self.left.saturating_sub(skipped));
-    }
-
     fn step(&mut self) -> Result<Option<Step<'v>>, ReadError> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         self.left = 0;
@@ -579,7 +619,7 @@ impl<'v> Cursor<'v> {
         self.left = left;
         self.position += 1;
         self.steps += 1;
-        self.fresh = false;
+        self.next = Next::Builds;
         Ok(Some(step))
     }
 
@@ -606,7 +646,8 @@ impl<'v> Cursor<'v> {
         let (head, strip, number, len) = self.raw.parts_v4(self.at)?;
         let previous = self.path.len();
         let keep = match usize::try_from(strip).ok().and_then(|strip| previous.checked_sub(strip)) {
-            _ if self.fresh => 0,
+            _ if self.next == Next::Whole => 0,
+            _ if self.next == Next::Known => previous.saturating_sub(len),
             Some(keep) => keep,
             None => {
                 let kind = ReadErrorKind::Strip { strip, previous: previous as u64 };

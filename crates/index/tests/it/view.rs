@@ -119,11 +119,68 @@ fn a_look_up_steps_through_one_block() {
         let at = view.len() / 2;
         let path = view.cursor_at(at).unwrap().next().unwrap().unwrap().path().to_vec();
         let view = IndexView::parse(&bytes, kind).unwrap();
-        assert!(view.lookup(&path, Stage::Merged).unwrap().is_some());
+        assert!(view.find(&path, Stage::Merged).unwrap().is_ok());
         let stepped = view.entries_stepped();
         assert!((least..=most).contains(&stepped), "{version:?} {table:?}: {stepped}");
-        assert!(view.lookup(&path, Stage::Merged).unwrap().is_some());
+        assert!(view.find(&path, Stage::Merged).unwrap().is_ok());
         assert!(view.entries_stepped() - stepped <= 64, "the block is known now");
+    }
+}
+
+#[test]
+fn a_look_up_halves_where_the_end_is_known() {
+    for kind in HashKind::ALL {
+        for version in [Version::V2, Version::V3] {
+            let paths: Vec<String> =
+                (0..30_000).map(|n| format!("d{:03}/{:05}{}", n / 97, n * 2, "y".repeat(n % 31))).collect();
+            let arena = Bump::new();
+            let mut index = Index::new(&arena, kind);
+            let entries = paths.iter().enumerate().map(|(n, path)| NewEntry {
+                flags: Flags { skip_worktree: version == Version::V3 && n % 3 == 0, ..Flags::default() },
+                stat: Stat { size: n as u32, ino: n as u32 * 77, ..Stat::default() },
+                ..NewEntry::new(
+                    path.as_bytes(),
+                    Mode(0o100_644),
+                    object::object_id(kind, object::ObjectKind::Blob, path.as_bytes()).unwrap(),
+                )
+            });
+            index.replace_entries(entries).unwrap();
+            // A table of one block, which is of no help.
+            let options = WriteOptions::default().offset_table(Some(1 << 20));
+            let (bytes, written) = index.write_to(Vec::new(), &options).unwrap();
+            assert_eq!(written.version, version);
+            let view = IndexView::parse(&bytes, kind).unwrap();
+            let mut asked = 0;
+            for (n, path) in paths.iter().enumerate().step_by(331).chain([(29_999, &paths[29_999])]) {
+                let found = view.lookup(path.as_bytes(), Stage::Merged).unwrap().expect("it is there");
+                assert_eq!((found.entry().path(), found.entry().stat().size), (path.as_bytes(), n as u32));
+                for missing in [format!("{path}!"), path[..path.len() - 1].into(), format!("d{n:03}")] {
+                    assert_eq!(view.lookup(missing.as_bytes(), Stage::Merged).unwrap(), None);
+                }
+                assert_eq!(view.lookup(path.as_bytes(), Stage::Ours).unwrap(), None);
+                asked += 5;
+            }
+            assert!(view.entries_stepped() < asked * 250, "{} for {asked}", view.entries_stepped());
+        }
+    }
+}
+
+/// What the end-of-entries extension of a file says is not to be followed into what its entries are not.
+#[test]
+fn a_look_up_copes_with_damage() {
+    let kind = HashKind::Sha1;
+    let bytes = sample(kind, Version::V2, Some(1 << 20));
+    let whole = IndexView::parse(&bytes, kind).unwrap();
+    let last = whole.cursor_at(whole.len() - 1).unwrap().next().unwrap().unwrap().path().to_vec();
+    for at in (Header::LEN..bytes.len() - 20).step_by(13) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x55;
+        // An answer or an error, and never another entry.
+        if let Ok(view) = IndexView::parse(&damaged, kind)
+            && let Ok(Some(found)) = view.lookup(&last, Stage::Merged)
+        {
+            assert_eq!(found.entry().path(), last);
+        }
     }
 }
 
