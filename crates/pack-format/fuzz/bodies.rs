@@ -2,10 +2,13 @@
 
 use object::{HashKind, ObjectId};
 use packstone_pack_format::{
-    IdxPos, PackOffset, PackPos,
+    IdxPos, MidxPack, MidxPos, PackOffset, PackPos, PseudoPos,
+    chunk::encode_toc,
     delta::{self, Instructions},
     entry::{Header, PackHeader},
     idx::Idx,
+    midx::{self, Chain, Midx},
+    mtimes::Mtimes,
     rev::Rev,
     varint,
     zlib::{Backend, Inflate, max_inflated_len},
@@ -20,6 +23,8 @@ pub const ALL: &[(&str, Body)] = &[
     ("inflate", inflate),
     ("parse_entry", parse_entry),
     ("parse_idx", parse_idx),
+    ("parse_midx", parse_midx),
+    ("parse_mtimes", parse_mtimes),
     ("parse_rev", parse_rev),
 ];
 
@@ -101,6 +106,99 @@ pub fn parse_rev(bytes: &[u8]) {
             assert!(rev.idx_pos(pos).get() < rev.count());
         }
         let _ = rev.verify_checksum();
+    }
+}
+
+/// The bytes as modification times.
+pub fn parse_mtimes(bytes: &[u8]) {
+    for hash in HashKind::ALL {
+        let count = bytes.len().saturating_sub(12 + 2 * hash.len()) / 4;
+        let trailer = bytes.len().checked_sub(2 * hash.len()).and_then(|at| ObjectId::from_prefix(&bytes[at..], hash));
+        let Some(pack) = trailer else { continue };
+        let Ok(times) = Mtimes::parse(bytes, hash, count as u32, &pack) else { continue };
+        assert!(times.mtimes().eq((0..times.count()).map(|pos| times.mtime(IdxPos::new(pos)))));
+        let _ = times.verify_checksum();
+    }
+}
+
+/// The bytes as a multi-pack-index, as they are and behind a head that makes the rest count; and as a chain.
+pub fn parse_midx(bytes: &[u8]) {
+    for hash in HashKind::ALL {
+        if let Ok(chain) = Chain::parse(bytes, hash) {
+            assert_eq!(Chain::parse(&chain.encode(), hash), Ok(chain));
+        }
+        ask_midx(bytes, hash);
+        // The first bytes: version, packs, objects, and the length of the names. Then the chunks' bytes.
+        let Some((&[version, packs, objects, names], body)) = bytes.split_first_chunk() else { continue };
+        let (names, n) = (usize::from(names) * 4, u64::from(objects));
+        let large = (body.len() as u64).saturating_sub(names as u64 + n * (hash.len() as u64 + 12)) / 8;
+        let chunks = [
+            (midx::PACK_NAMES, names as u64),
+            (midx::FANOUT, 1024),
+            (midx::IDS, n * hash.len() as u64),
+            (midx::OFFSETS, n * 8),
+            (midx::PSEUDO_ORDER, n * 4),
+            (midx::LARGE_OFFSETS, large * 8),
+        ];
+        let chunks = &chunks[..5 + usize::from(version & 4 != 0)];
+        let mut file = b"MIDX".to_vec();
+        file.extend([version & 3, hash.file_id() as u8, chunks.len() as u8, 0, 0, 0, 0, packs]);
+        encode_toc(chunks, 12, &mut file);
+        let size = chunks.iter().map(|(_, size)| *size as usize).sum::<usize>() - 1024;
+        let mut body = body.to_vec();
+        body.resize(size, 0);
+        file.extend(&body[..names]);
+        (0..256).for_each(|i| file.extend((if i < 0x80 { 0 } else { u32::from(objects) }).to_be_bytes()));
+        (0..usize::from(objects)).for_each(|i| body[names + i * hash.len()] = 0x80);
+        file.extend(&body[names..]);
+        file.extend(hash.null().as_bytes());
+        ask_midx(&file, hash);
+    }
+}
+
+/// Asks a multi-pack-index everything, if it is one; what it says is written again and read the same.
+pub fn ask_midx(bytes: &[u8], hash: HashKind) {
+    let Ok(midx) = Midx::parse(bytes, hash) else { return };
+    let mut entries = Vec::new();
+    let order = midx.pseudo_order(0).ok().flatten();
+    for pos in (0..midx.count()).map(MidxPos::new) {
+        let id = midx.id(pos);
+        assert_eq!(id.as_bytes(), midx.id_bytes(pos));
+        if let Some(found) = midx.lookup(&id) {
+            assert_eq!(midx.id(found), id);
+        }
+        let range = midx.prefix_range(&id.into());
+        assert!(range.start <= range.end && range.end <= midx.count());
+        if let Ok((pack, offset)) = midx.location(pos) {
+            assert!(pack.get() < midx.pack_count() && offset.get() < 1 << 63);
+            entries.push((id, pack, offset));
+        }
+        if let Some(Ok(listed)) = order.map(|order| order.midx_pos(PseudoPos::new(pos.get()))) {
+            assert!(listed.get() < midx.count());
+        }
+    }
+    let names: Vec<_> = midx.pack_names().collect();
+    for (pack, name) in (0..).map(MidxPack::new).zip(&names) {
+        assert!(!name.contains(&b'/'));
+        assert_eq!(midx.pack_name(pack), *name);
+        if name.ends_with(b".idx") {
+            assert!(midx.find_pack(name).is_some_and(|found| midx.pack_name(found) == *name));
+        }
+        let _ = midx.bitmapped_pack(pack);
+    }
+    let sorted = midx.ids().is_sorted_by(|a, b| a < b);
+    assert!(midx.verify_all().is_err() || sorted);
+    let _ = (midx.verify_checksum(), midx.checksum(), midx.lookup(&hash.null()), midx.fanout(0));
+    if sorted && entries.len() as u32 == midx.count() {
+        let options = midx::Options::default().version(midx.version());
+        let (again, checksum) = midx::write(Vec::new(), hash, &names, entries.iter().copied(), &options).unwrap();
+        let again = Midx::parse(&again[..], hash).unwrap();
+        again.verify_all().map_or_else(|error| assert!(midx.verify_all() != Ok(()), "{error}"), |()| ());
+        assert_eq!(again.checksum(), checksum);
+        assert!(again.pack_names().eq(names));
+        for (pos, (id, pack, offset)) in (0..).map(MidxPos::new).zip(entries) {
+            assert_eq!((again.id(pos), again.location(pos)), (id, Ok((pack, offset))));
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use object::{HashKind, ObjectId};
 
+use crate::chunk::{ChunkId, TocErrorKind};
+
 /// Bytes that are not what their format says.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at byte {at}")]
@@ -84,6 +86,24 @@ pub enum ParseErrorKind {
     /// Ids that are not in their order, or not where the fan-out table says.
     #[error("ids out of order")]
     Order,
+    /// A table of contents that cannot be used.
+    #[error("{0}")]
+    Chunks(TocErrorKind),
+    /// A chunk that must be there is not.
+    #[error("required chunk {chunk} missing")]
+    NoChunk {
+        /// Which one.
+        chunk: ChunkId,
+    },
+    /// A name that is not that of a file in the folder at hand.
+    #[error("pack name is no plain file name")]
+    Name,
+    /// Names of packs that must ascend and do not.
+    #[error("pack names out of order")]
+    NameOrder,
+    /// A line that is not an id of the repository's kind.
+    #[error("line of the multi-pack-index chain is no id")]
+    ChainLine,
     /// Made for another pack: its checksum is not the one expected.
     #[error("made for the pack {found}, not {expected}")]
     WrongPack {
@@ -141,8 +161,20 @@ pub enum WriteError {
         /// Zero-based number of the entry.
         at: u64,
     },
-    /// More entries than a pack can have (2^32 - 1).
-    #[error("too many entries for one pack")]
+    /// A pack's name that is no plain file name, or is not above the one before it where the format wants that.
+    #[error("name of pack {at} is out of order or no file name")]
+    Name {
+        /// Zero-based number of the pack.
+        at: u64,
+    },
+    /// An entry in a pack that was not named.
+    #[error("entry {at} is in no pack that was named")]
+    PackNumber {
+        /// Zero-based number of the entry.
+        at: u64,
+    },
+    /// More entries than a file can have (2^32 - 1; with 64-bit offsets 2^31).
+    #[error("too many entries")]
     TooMany,
     /// An offset that this version cannot hold: beyond 2^32 - 1 in version 1, beyond 2^63 - 1 in version 2.
     #[error("offset {offset} does not fit a version {version} index")]

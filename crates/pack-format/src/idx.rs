@@ -21,7 +21,6 @@
 //! offset of 2^63 and more, is an error for that object only.
 
 use std::{
-    cmp::Ordering,
     io::{self, Write},
     ops::Range,
 };
@@ -29,10 +28,12 @@ use std::{
 use hashfile::HashFile;
 use object::{Checksum, HashKind, ObjectId, Prefix};
 
-use crate::{IdxPos, PackOffset, ParseError, ParseErrorKind, WriteError};
+use crate::{
+    IdxPos, PackOffset, ParseError, ParseErrorKind, WriteError,
+    ids::{FANOUT_LEN, IdTable, be32},
+};
 
 const SIGNATURE: [u8; 4] = *b"\xfftOc";
-const FANOUT_LEN: usize = 256 * 4;
 /// The largest offset in the four-byte table of version 2, and the bit that marks a slot number.
 const LARGE: u32 = 1 << 31;
 
@@ -40,14 +41,9 @@ const LARGE: u32 = 1 << 31;
 #[derive(Debug, Clone)]
 pub struct Idx<D> {
     data: D,
-    hash: HashKind,
     version: u32,
-    count: u32,
-    /// Where the tables begin. Version 1 has one table: its ids are four bytes behind its offsets.
-    fanout_at: usize,
-    ids_at: usize,
-    /// From one id to the next: `h`, or `4 + h` in version 1.
-    id_stride: usize,
+    /// Version 1 has one table: its ids are four bytes behind its offsets, and `4 + h` from one to the next.
+    ids: IdTable,
     crcs_at: usize,
     offsets_at: usize,
     large_at: usize,
@@ -76,18 +72,10 @@ impl<D: AsRef<[u8]>> Idx<D> {
                 return Err(ParseError::new(4, kind));
             }
         }
-        let mut count = 0;
-        for slot in 0..256 {
-            let at = fanout_at + slot * 4;
-            let next = be32(bytes, at);
-            if next < count {
-                return Err(ParseError::new(at, ParseErrorKind::Fanout));
-            }
-            count = next;
-        }
+        let count = IdTable::read_fanout(bytes, fanout_at)?;
         // 64-bit arithmetic: 2^32 objects of 40 bytes stay far below its end, also where `usize` is narrow.
         let (n, found) = (u64::from(count), len as u64);
-        let id_stride = if version_2 { h } else { h + 4 };
+        let stride = if version_2 { h } else { h + 4 };
         let expected = least as u64 + n * if version_2 { h as u64 + 8 } else { h as u64 + 4 };
         let most = if version_2 { expected + n * 8 } else { expected };
         if found < expected || found > most {
@@ -99,12 +87,8 @@ impl<D: AsRef<[u8]>> Idx<D> {
         let (ids_at, crcs_at, offsets_at) =
             if version_2 { (ids_at, ids_at + n * h, ids_at + n * (h + 4)) } else { (ids_at + 4, 0, ids_at) };
         Ok(Self {
-            hash,
             version: if version_2 { 2 } else { 1 },
-            count,
-            fanout_at,
-            ids_at,
-            id_stride,
+            ids: IdTable { hash, count, fanout_at, ids_at, stride },
             crcs_at,
             offsets_at,
             large_at: offsets_at + n * 4,
@@ -123,13 +107,13 @@ impl<D: AsRef<[u8]>> Idx<D> {
     /// The kind of its ids.
     #[inline]
     pub fn hash_kind(&self) -> HashKind {
-        self.hash
+        self.ids.hash
     }
 
     /// How many objects it lists.
     #[inline]
     pub fn count(&self) -> u32 {
-        self.count
+        self.ids.count
     }
 
     /// How many slots the table of 64-bit offsets has.
@@ -147,7 +131,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
     /// How many ids begin with `first_byte` or a lower byte.
     #[inline]
     pub fn fanout(&self, first_byte: u8) -> u32 {
-        be32(self.bytes(), self.fanout_at + usize::from(first_byte) * 4)
+        self.ids.fanout(self.bytes(), first_byte)
     }
 
     /// The id at `pos`.
@@ -156,10 +140,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
     /// If `pos` is not below [`count`](Self::count).
     #[inline]
     pub fn id(&self, pos: IdxPos) -> ObjectId {
-        match ObjectId::from_prefix(self.id_bytes(pos), self.hash) {
-            Some(id) => id,
-            None => self.hash.null(), // `id_bytes` gives as many bytes as an id has
-        }
+        self.ids.id(self.bytes(), pos.get())
     }
 
     /// The bytes of the id at `pos`.
@@ -168,9 +149,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
     /// If `pos` is not below [`count`](Self::count).
     #[inline]
     pub fn id_bytes(&self, pos: IdxPos) -> &[u8] {
-        self.check(pos);
-        let at = self.ids_at + pos.index() * self.id_stride;
-        &self.bytes()[at..at + self.hash.len()]
+        self.ids.id_bytes(self.bytes(), pos.get())
     }
 
     /// Where the object's entry begins in the pack. Constant time.
@@ -183,7 +162,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
     pub fn offset(&self, pos: IdxPos) -> Result<PackOffset, ParseError> {
         self.check(pos);
         if self.version == 1 {
-            return Ok(PackOffset::new(u64::from(be32(self.bytes(), self.offsets_at + pos.index() * self.id_stride))));
+            return Ok(PackOffset::new(u64::from(be32(self.bytes(), self.offsets_at + pos.index() * self.ids.stride))));
         }
         let at = self.offsets_at + pos.index() * 4;
         match be32(self.bytes(), at) {
@@ -204,12 +183,12 @@ impl<D: AsRef<[u8]>> Idx<D> {
 
     /// The ids in their order.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = ObjectId> + Clone + '_ {
-        (0..self.count as usize).map(|pos| self.id(IdxPos::new(pos as u32)))
+        (0..self.ids.count as usize).map(|pos| self.id(IdxPos::new(pos as u32)))
     }
 
     /// The offsets in the order of the ids.
     pub fn offsets(&self) -> impl ExactSizeIterator<Item = Result<PackOffset, ParseError>> + Clone + '_ {
-        (0..self.count as usize).map(|pos| self.offset(IdxPos::new(pos as u32)))
+        (0..self.ids.count as usize).map(|pos| self.offset(IdxPos::new(pos as u32)))
     }
 
     /// Where `id` is listed. An id of another kind is not.
@@ -218,7 +197,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
     /// were chosen to defeat that it is still logarithmic. If an id is listed twice, any of the two.
     #[inline]
     pub fn lookup(&self, id: &ObjectId) -> Option<IdxPos> {
-        if id.kind() != self.hash {
+        if id.kind() != self.ids.hash {
             return None;
         }
         self.lookup_bytes(id.as_bytes())
@@ -227,18 +206,12 @@ impl<D: AsRef<[u8]>> Idx<D> {
     /// Where the id of these bytes is listed; see [`lookup`](Self::lookup).
     #[inline]
     pub fn lookup_bytes(&self, id: &[u8]) -> Option<IdxPos> {
-        let (&first, _) = id.split_first().filter(|_| id.len() == self.hash.len())?;
-        let range = self.bucket(first);
-        let ids = Ids { bytes: self.bytes().get(self.ids_at..)?, stride: self.id_stride, len: self.hash.len() };
-        ids.search(id, range).map(IdxPos::new)
+        self.ids.lookup(self.bytes(), id).map(IdxPos::new)
     }
 
     /// The positions of all ids that begin with `prefix`; empty where they would be if there are none. Logarithmic.
     pub fn prefix_range(&self, prefix: &Prefix) -> Range<u32> {
-        let bucket = self.bucket(prefix.first_byte());
-        let start = self.partition(bucket.clone(), |id| prefix.cmp_id(id) == Ordering::Greater);
-        let end = self.partition(start..bucket.end, |id| prefix.cmp_id(id) != Ordering::Less);
-        start..end
+        self.ids.prefix_range(self.bytes(), prefix)
     }
 
     /// Checksum of the pack it was made for; also that pack's trailer.
@@ -255,7 +228,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
 
     /// Whether the trailer is the checksum of the bytes before it. Linear.
     pub fn verify_checksum(&self) -> Result<(), ParseError> {
-        verify_trailer(self.bytes(), self.hash)
+        verify_trailer(self.bytes(), self.ids.hash)
     }
 
     /// All of the contents: checksum, ids ascending and where the fan-out table says, offsets readable and behind the
@@ -263,11 +236,11 @@ impl<D: AsRef<[u8]>> Idx<D> {
     pub fn verify_all(&self) -> Result<(), ParseError> {
         self.verify_checksum()?;
         let mut last: Option<&[u8]> = None;
-        for pos in (0..self.count).map(IdxPos::new) {
+        for pos in (0..self.ids.count).map(IdxPos::new) {
             let id = self.id_bytes(pos);
-            let bucket = self.bucket(id.first().copied().unwrap_or_default());
+            let bucket = self.ids.bucket(self.bytes(), id.first().copied().unwrap_or_default());
             if last.is_some_and(|last| last > id) || !bucket.contains(&pos.get()) {
-                return Err(ParseError::new(self.ids_at + pos.index() * self.id_stride, ParseErrorKind::Order));
+                return Err(ParseError::new(self.ids.ids_at + pos.index() * self.ids.stride, ParseErrorKind::Order));
             }
             last = Some(id);
             let offset = self.offset(pos)?.get();
@@ -292,27 +265,7 @@ impl<D: AsRef<[u8]>> Idx<D> {
 
     #[inline]
     fn check(&self, pos: IdxPos) {
-        assert!(pos.get() < self.count, "position {pos} in a pack index of {}", self.count);
-    }
-
-    /// Positions of the ids with that first byte. Within `count`, since the fan-out table never goes down.
-    #[inline]
-    fn bucket(&self, first_byte: u8) -> Range<u32> {
-        let start = first_byte.checked_sub(1).map_or(0, |below| self.fanout(below));
-        start..self.fanout(first_byte)
-    }
-
-    /// The first position in `range` whose id is not `before`.
-    fn partition(&self, mut range: Range<u32>, before: impl Fn(&[u8]) -> bool) -> u32 {
-        while range.start < range.end {
-            let middle = range.start + (range.end - range.start) / 2;
-            if before(self.id_bytes(IdxPos::new(middle))) {
-                range.start = middle + 1;
-            } else {
-                range.end = middle;
-            }
-        }
-        range.start
+        assert!(pos.get() < self.ids.count, "position {pos} in a pack index of {}", self.ids.count);
     }
 
     #[cold]
@@ -333,127 +286,9 @@ impl<D: AsRef<[u8]>> Idx<D> {
 
     /// The id that begins `ids` ids before the end.
     fn trailer(&self, ids: usize) -> ObjectId {
-        let at = self.len - ids * self.hash.len();
+        let at = self.len - ids * self.ids.hash.len();
         let bytes = self.bytes().get(at..).unwrap_or_default();
-        ObjectId::from_prefix(bytes, self.hash).unwrap_or(self.hash.null())
-    }
-}
-
-/// The sorted ids of an index, evenly spaced.
-#[derive(Clone, Copy)]
-struct Ids<'a> {
-    /// Begins with the first id.
-    bytes: &'a [u8],
-    stride: usize,
-    len: usize,
-}
-
-impl<'a> Ids<'a> {
-    #[inline]
-    fn get(&self, pos: u32) -> &'a [u8] {
-        let at = pos as usize * self.stride;
-        self.bytes.get(at..at + self.len).unwrap_or_default()
-    }
-
-    /// The eight bytes behind the first as a number: within a bucket of the fan-out table, the first says nothing.
-    #[inline]
-    fn key(id: &[u8]) -> u64 {
-        id.get(1..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| u64::from_be_bytes(*chunk))
-    }
-
-    /// Finds `id` in `range`, a bucket of the fan-out table.
-    #[inline]
-    fn search(&self, id: &[u8], range: Range<u32>) -> Option<u32> {
-        let key = Self::key(id);
-        let (mut low, mut high) = (range.start, range.end);
-        // Ids in this bucket for each step of the key, as a fraction of 2^64.
-        let density = u64::from(high - low);
-        let scale = |distance: u64| ((u128::from(distance) * u128::from(density)) >> 64) as u32;
-        // Where the key would be if ids were perfectly even; off by about the square root of the bucket's size.
-        let mut guess = low.saturating_add(scale(key));
-        // From a true id nearby, the second guess is off by the fourth root; then neighbours settle it.
-        for _ in 0..2 {
-            if high - low <= 4 {
-                break;
-            }
-            guess = guess.clamp(low, high - 1);
-            let found = Self::key(self.get(guess));
-            match found.cmp(&key) {
-                Ordering::Less => {
-                    low = guess + 1;
-                    guess = low.saturating_add(scale(key - found));
-                }
-                Ordering::Greater => {
-                    high = guess;
-                    guess = high.saturating_sub(scale(found - key) + 1);
-                }
-                Ordering::Equal => match self.get(guess).cmp(id) {
-                    Ordering::Less => low = guess + 1,
-                    Ordering::Greater => high = guess,
-                    Ordering::Equal => return Some(guess),
-                },
-            }
-        }
-        self.gallop(id, low, high, guess)
-    }
-
-    /// Finds `id` in `low..high`, looking near `guess` first: logarithmic in how far off the guess is.
-    #[inline]
-    fn gallop(&self, id: &[u8], mut low: u32, mut high: u32, guess: u32) -> Option<u32> {
-        if low >= high {
-            return None;
-        }
-        let guess = guess.clamp(low, high - 1);
-        let mut step = 2;
-        match self.get(guess).cmp(id) {
-            Ordering::Equal => return Some(guess),
-            Ordering::Less => {
-                low = guess + 1;
-                while let Some(probe) = low.checked_add(step).filter(|&probe| probe < high) {
-                    match self.get(probe).cmp(id) {
-                        Ordering::Equal => return Some(probe),
-                        Ordering::Less => low = probe + 1,
-                        Ordering::Greater => {
-                            high = probe;
-                            break;
-                        }
-                    }
-                    step = step.saturating_mul(4);
-                }
-            }
-            Ordering::Greater => {
-                high = guess;
-                while let Some(probe) = high.checked_sub(step).filter(|&probe| probe >= low) {
-                    match self.get(probe).cmp(id) {
-                        Ordering::Equal => return Some(probe),
-                        Ordering::Greater => high = probe,
-                        Ordering::Less => {
-                            low = probe + 1;
-                            break;
-                        }
-                    }
-                    step = step.saturating_mul(4);
-                }
-            }
-        }
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match self.get(middle).cmp(id) {
-                Ordering::Equal => return Some(middle),
-                Ordering::Less => low = middle + 1,
-                Ordering::Greater => high = middle,
-            }
-        }
-        None
-    }
-}
-
-/// The four bytes at `at` as a number. Callers keep within what `parse` settled.
-#[inline]
-fn be32(bytes: &[u8], at: usize) -> u32 {
-    match bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        Some(chunk) => u32::from_be_bytes(*chunk),
-        None => 0,
+        ObjectId::from_prefix(bytes, self.ids.hash).unwrap_or(self.ids.hash.null())
     }
 }
 
@@ -516,7 +351,7 @@ pub fn write_v2_with<W: Write>(
     options: &Options,
 ) -> Result<(W, ObjectId), WriteError> {
     let hash = pack_checksum.kind();
-    let fanout = fanout(entries.clone().map(|(id, ..)| id), hash)?;
+    let fanout = fanout(entries.clone().map(|(id, ..)| id), hash, false)?;
     let limit = u64::from(options.offset_limit.min(LARGE - 1));
     let n = u64::from(fanout[255]);
     let large = entries.clone().filter(|(.., offset)| offset.get() > limit).count() as u64;
@@ -563,7 +398,7 @@ pub fn write_v1<W: Write>(
     pack_checksum: &ObjectId,
 ) -> Result<(W, ObjectId), WriteError> {
     let hash = pack_checksum.kind();
-    let fanout = fanout(entries.clone().map(|(id, _)| id), hash)?;
+    let fanout = fanout(entries.clone().map(|(id, _)| id), hash, false)?;
     let h = hash.len() as u64;
     let mut out = Table::new(w, hash, FANOUT_LEN as u64 + u64::from(fanout[255]) * (4 + h) + 2 * h);
     out.fanout(&fanout)?;
@@ -577,15 +412,19 @@ pub fn write_v1<W: Write>(
     out.finish()
 }
 
-/// Counts ids by first byte, cumulatively, and checks kind and order.
-fn fanout(ids: impl Iterator<Item = ObjectId>, hash: HashKind) -> Result<[u32; 256], WriteError> {
+/// Counts ids by first byte, cumulatively, and checks kind and order; `once` refuses equal neighbours.
+pub(crate) fn fanout(
+    ids: impl Iterator<Item = ObjectId>,
+    hash: HashKind,
+    once: bool,
+) -> Result<[u32; 256], WriteError> {
     let mut fanout = [0u32; 256];
     let (mut count, mut last) = (0u64, None);
     for id in ids {
         if id.kind() != hash {
             return Err(WriteError::WrongHash { expected: hash, found: id.kind() });
         }
-        if last.is_some_and(|last| last > id) {
+        if last.is_some_and(|last| last > id || once && last == id) {
             return Err(WriteError::Order { at: count });
         }
         last = Some(id);
@@ -619,7 +458,7 @@ impl<W: Write> Table<W> {
         self.out.write_all(bytes)
     }
 
-    fn fanout(&mut self, fanout: &[u32; 256]) -> io::Result<()> {
+    pub(crate) fn fanout(&mut self, fanout: &[u32; 256]) -> io::Result<()> {
         fanout.iter().try_for_each(|slot| self.put(&slot.to_be_bytes()))
     }
 

@@ -1,4 +1,5 @@
-//! The bytes of git packs: entries, deltas, zlib, `.idx` and `.rev`, as bounds-checked readers and writers without I/O.
+//! The bytes of git packs: entries, deltas, zlib, `.idx`, `.rev`, `.mtimes` and multi-pack-indexes, as bounds-checked
+//! readers and writers without I/O.
 //!
 //! For programs that read or write pack files themselves: servers, mirrors, backup and repair tools. It sees `&[u8]` and
 //! `io::Write`, never a path. Use `packstone-odb` to read *objects* from a repository: it opens the files, follows
@@ -20,12 +21,14 @@
 //! ```
 //!
 //! # The types
-//! - [`PackOffset`], [`PackPos`], [`IdxPos`], [`MidxPos`], [`PseudoPos`]: positions that cannot be mixed up.
+//! - [`PackOffset`], [`PackPos`], [`IdxPos`], [`MidxPos`], [`PseudoPos`], [`MidxPack`]: positions that cannot be mixed up.
 //! - [`entry`]: the pack's header, and each entry's. [`varint`]: the numbers in them.
 //! - [`zlib`]: the seam to the zlib libraries.
 //! - [`delta`]: apply a delta, or follow its instructions.
 //! - [`idx`]: ids to offsets, versions 1 and 2, read and written.
 //! - [`rev`]: pack order to id order, read and written.
+//! - [`mtimes`]: the ages of a cruft pack's objects, read and written.
+//! - [`midx`]: multi-pack-indexes, versions 1 and 2, and their chains; read and written.
 //! - [`chunk`]: the table of contents that commit-graph and multi-pack-index files share.
 //!
 //! # Guarantees
@@ -44,15 +47,18 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod ids;
 mod pos;
 
 pub mod chunk;
 pub mod delta;
 pub mod entry;
 pub mod idx;
+pub mod midx;
+pub mod mtimes;
 pub mod rev;
 pub mod varint;
 pub mod zlib;
 
 pub use error::{ParseError, ParseErrorKind, WriteError};
-pub use pos::{IdxPos, MidxPos, PackOffset, PackPos, PseudoPos};
+pub use pos::{IdxPos, MidxPack, MidxPos, PackOffset, PackPos, PseudoPos};

@@ -1,4 +1,4 @@
-//! Positions as types: a byte offset, and four different ranks. Mixing two does not compile.
+//! Positions as types: a byte offset, and different ranks. Mixing two does not compile.
 
 macro_rules! position {
     ($(#[$doc:meta])* $name:ident($int:ty)) => {
@@ -53,6 +53,10 @@ rank! {
 rank! {
     /// Rank in id order, as listed by the `.idx`; 0 is the lowest id.
     IdxPos
+}
+rank! {
+    /// Number of a pack in a multi-pack-index: its rank in the PNAM chunk. In a chain: in its own layer.
+    MidxPack
 }
 rank! {
     /// Rank in id order over all packs of a multi-pack-index, as listed by its OIDL chunk.

@@ -18,8 +18,7 @@ use crate::{
     idx::{Idx, Table, verify_trailer},
 };
 
-const SIGNATURE: [u8; 4] = *b"RIDX";
-const HEADER_LEN: usize = 12;
+pub(crate) const HEADER_LEN: usize = 12;
 
 /// A reverse index over bytes of any owner: borrowed, mapped or read.
 #[derive(Debug, Clone)]
@@ -36,44 +35,7 @@ impl<D: AsRef<[u8]>> Rev<D> {
     /// Git does not compare the pack's checksum; a `.rev` of another pack with as many entries would give wrong answers.
     pub fn parse(data: D, hash: HashKind, count: u32, pack_checksum: &ObjectId) -> Result<Self, ParseError> {
         let bytes = data.as_ref();
-        let (len, h) = (bytes.len(), hash.len());
-        let least = HEADER_LEN + 2 * h;
-        if len < least {
-            return Err(ParseError::truncated("reverse index", least, len));
-        }
-        let header = bytes.as_chunks::<4>().0.first_chunk();
-        let Some([signature, version, hash_id]) = header else {
-            return Err(ParseError::truncated("reverse index", least, len));
-        };
-        if *signature != SIGNATURE {
-            return Err(ParseError::new(0, ParseErrorKind::Signature { what: "a reverse index" }));
-        }
-        let version = u32::from_be_bytes(*version);
-        if version != 1 {
-            let kind = ParseErrorKind::Unsupported { what: "reverse index version", found: version };
-            return Err(ParseError::new(4, kind));
-        }
-        let hash_id = u32::from_be_bytes(*hash_id);
-        match HashKind::from_file_id(hash_id) {
-            Some(found) if found == hash => {}
-            Some(found) => {
-                return Err(ParseError::new(8, ParseErrorKind::WrongHash { expected: hash, found }));
-            }
-            None => {
-                let kind = ParseErrorKind::Unsupported { what: "hash in reverse index", found: hash_id };
-                return Err(ParseError::new(8, kind));
-            }
-        }
-        let expected = least as u64 + u64::from(count) * 4;
-        if len as u64 != expected {
-            let what = "reverse index";
-            return Err(ParseError::new(len, ParseErrorKind::WrongSize { what, expected, found: len as u64 }));
-        }
-        let at = len - 2 * h;
-        let found = bytes.get(at..).and_then(|rest| ObjectId::from_prefix(rest, hash)).unwrap_or(hash.null());
-        if found != *pack_checksum {
-            return Err(ParseError::new(at, ParseErrorKind::WrongPack { expected: *pack_checksum, found }));
-        }
+        let at = REV.check(bytes, hash, count, pack_checksum)?;
         let table = bytes.get(HEADER_LEN..at).unwrap_or_default().as_chunks::<4>().0;
         // Without an early end the loop is a plain maximum, sixteen numbers at a time.
         if table.iter().map(|pos| u32::from_be_bytes(*pos)).max() >= Some(count) {
@@ -156,16 +118,94 @@ pub fn write<W: Write>(
     positions: impl ExactSizeIterator<Item = IdxPos>,
     pack_checksum: &ObjectId,
 ) -> Result<(W, ObjectId), WriteError> {
-    let hash = pack_checksum.kind();
-    let count = u32::try_from(positions.len()).map_err(|_| WriteError::TooMany)?;
-    let size = HEADER_LEN as u64 + u64::from(count) * 4 + 2 * hash.len() as u64;
-    let mut out = Table::new(w, hash, size);
-    out.put(&SIGNATURE)?;
-    out.put(&1u32.to_be_bytes())?;
-    out.put(&hash.file_id().to_be_bytes())?;
-    for pos in positions {
-        out.put(&pos.get().to_be_bytes())?;
+    REV.write(w, positions.map(IdxPos::get), pack_checksum)
+}
+
+/// A file beside a pack that has a number for each of its objects: header, numbers, checksum of the pack, own checksum.
+pub(crate) struct Companion {
+    pub(crate) signature: [u8; 4],
+    pub(crate) name: &'static str,
+    pub(crate) a_name: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) hash: &'static str,
+}
+
+const REV: Companion = Companion {
+    signature: *b"RIDX",
+    name: "reverse index",
+    a_name: "a reverse index",
+    version: "reverse index version",
+    hash: "hash in reverse index",
+};
+
+impl Companion {
+    /// Settles header, length and pack; returns where the numbers end.
+    pub(crate) fn check(
+        &self,
+        bytes: &[u8],
+        hash: HashKind,
+        count: u32,
+        pack_checksum: &ObjectId,
+    ) -> Result<usize, ParseError> {
+        let (len, h) = (bytes.len(), hash.len());
+        let least = HEADER_LEN + 2 * h;
+        if len < least {
+            return Err(ParseError::truncated(self.name, least, len));
+        }
+        let header = bytes.as_chunks::<4>().0.first_chunk();
+        let Some([signature, version, hash_id]) = header else {
+            return Err(ParseError::truncated(self.name, least, len));
+        };
+        if *signature != self.signature {
+            return Err(ParseError::new(0, ParseErrorKind::Signature { what: self.a_name }));
+        }
+        let version = u32::from_be_bytes(*version);
+        if version != 1 {
+            let kind = ParseErrorKind::Unsupported { what: self.version, found: version };
+            return Err(ParseError::new(4, kind));
+        }
+        let hash_id = u32::from_be_bytes(*hash_id);
+        match HashKind::from_file_id(hash_id) {
+            Some(found) if found == hash => {}
+            Some(found) => {
+                return Err(ParseError::new(8, ParseErrorKind::WrongHash { expected: hash, found }));
+            }
+            None => {
+                let kind = ParseErrorKind::Unsupported { what: self.hash, found: hash_id };
+                return Err(ParseError::new(8, kind));
+            }
+        }
+        let expected = least as u64 + u64::from(count) * 4;
+        if len as u64 != expected {
+            let what = self.name;
+            return Err(ParseError::new(len, ParseErrorKind::WrongSize { what, expected, found: len as u64 }));
+        }
+        let at = len - 2 * h;
+        let found = bytes.get(at..).and_then(|rest| ObjectId::from_prefix(rest, hash)).unwrap_or(hash.null());
+        if found != *pack_checksum {
+            return Err(ParseError::new(at, ParseErrorKind::WrongPack { expected: *pack_checksum, found }));
+        }
+        Ok(at)
     }
-    out.put(pack_checksum.as_bytes())?;
-    out.finish()
+
+    /// Writes such a file and returns the writer and the file's own checksum.
+    pub(crate) fn write<W: Write>(
+        &self,
+        w: W,
+        numbers: impl ExactSizeIterator<Item = u32>,
+        pack_checksum: &ObjectId,
+    ) -> Result<(W, ObjectId), WriteError> {
+        let hash = pack_checksum.kind();
+        let count = u32::try_from(numbers.len()).map_err(|_| WriteError::TooMany)?;
+        let size = HEADER_LEN as u64 + u64::from(count) * 4 + 2 * hash.len() as u64;
+        let mut out = Table::new(w, hash, size);
+        out.put(&self.signature)?;
+        out.put(&1u32.to_be_bytes())?;
+        out.put(&hash.file_id().to_be_bytes())?;
+        for number in numbers {
+            out.put(&number.to_be_bytes())?;
+        }
+        out.put(pack_checksum.as_bytes())?;
+        out.finish()
+    }
 }

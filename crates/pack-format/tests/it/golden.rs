@@ -4,13 +4,19 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use object::{HashKind, ObjectId, ObjectKind, Prefix, object_id};
 use packstone_pack_format::{
-    IdxPos, PackOffset, PackPos, delta,
+    IdxPos, MidxPack, MidxPos, PackOffset, PackPos, PseudoPos, delta,
     entry::{EntryKind, Header, PackHeader},
     idx::{self, Idx},
+    midx::{self, Chain, Midx},
+    mtimes::{self, Mtimes},
     rev::{self, Rev},
     zlib::Inflate,
 };
-use testkit::{TestRepo, io::Ragged};
+use testkit::{
+    TestRepo,
+    io::Ragged,
+    pack::{PackBuilder, Row, idx_v2},
+};
 
 use crate::kinds;
 
@@ -187,5 +193,153 @@ impl Reader<'_> {
         };
         self.done.insert(at, object);
         at.get() + (head + len) as u64
+    }
+}
+
+/// Everything in a multi-pack-index, written again: the same bytes. Returns what it holds.
+fn check_midx(bytes: &[u8], kind: HashKind, base: u32) -> Vec<(ObjectId, MidxPack, PackOffset)> {
+    let midx = Midx::parse(bytes, kind).unwrap();
+    midx.verify_all().unwrap();
+    let positions = || (0..midx.count()).map(MidxPos::new);
+    let entries: Vec<_> = positions()
+        .map(|pos| {
+            let (pack, offset) = midx.location(pos).unwrap();
+            (midx.id(pos), pack, offset)
+        })
+        .collect();
+    for (pos, (id, ..)) in positions().zip(&entries) {
+        assert_eq!(midx.lookup(id), Some(pos));
+        let prefix = Prefix::from_hex(&id.to_string().as_bytes()[..9], kind).unwrap();
+        let range = midx.prefix_range(&prefix);
+        assert!(range.contains(&pos.get()) && range.len() < 3);
+    }
+    assert_eq!(midx.lookup(&kind.null()), None);
+    let names: Vec<_> = midx.pack_names().collect();
+    for (pack, name) in (0..).map(MidxPack::new).zip(&names) {
+        let stem = name.strip_suffix(b".idx").unwrap();
+        for name in [name, stem, &[stem, b".pack"].concat()] {
+            assert_eq!(midx.find_pack(name), Some(pack));
+        }
+    }
+    assert_eq!(midx.find_pack(b"pack-"), None);
+    let order: Option<Vec<_>> = midx.pseudo_order(base).unwrap().map(|order| {
+        let listed = (0..order.count()).map(PseudoPos::new).map(|pos| order.midx_pos(pos).unwrap());
+        listed.map(|pos| MidxPos::new(pos.get() + base)).collect()
+    });
+    let packs: Option<Vec<_>> =
+        (0..midx.pack_count()).map(|pack| midx.bitmapped_pack(MidxPack::new(pack)).unwrap()).collect();
+    let packs = packs.filter(|packs| !packs.is_empty());
+    let options =
+        midx::Options::default().version(midx.version()).pseudo_order(order.as_deref()).bitmapped(packs.as_deref());
+    let mut written = Vec::new();
+    let out = Ragged::new(&mut written, 5, 100);
+    let (_, checksum) = midx::write(out, kind, &names, entries.iter().copied(), &options).unwrap();
+    assert_eq!(checksum, midx.checksum());
+    assert!(written == bytes, "written again it is another file");
+    entries
+}
+
+/// Files that git writes: plain, and with the order and packs of a bitmap.
+#[test]
+fn multi_pack_indexes() {
+    for (hash, kind) in kinds() {
+        let repo = TestRepo::rich(hash);
+        repo.repack_loose();
+        repo.git(["pack-objects", "-q", "--all", "--revs", "objects/pack/pack"]);
+        repo.git_with(["pack-objects", "-q", "objects/pack/one"], repo.rev_parse("main").as_bytes());
+        let path = repo.objects_dir().join("pack/multi-pack-index");
+        for options in [&[][..], &["--bitmap"]] {
+            let _ = fs::remove_file(&path);
+            repo.git(["multi-pack-index", "write"].iter().chain(options));
+            let bytes = fs::read(&path).unwrap();
+            let midx = Midx::parse(&bytes[..], kind).unwrap();
+            assert_eq!(midx.version(), midx::Version::V1);
+            assert!(midx.pack_count() >= 2);
+            assert_eq!(midx.pseudo_order(0).unwrap().is_some(), !options.is_empty());
+            assert_eq!(midx.bitmapped_pack(MidxPack::new(0)).unwrap().is_some(), !options.is_empty());
+            // Each object is where the pack's own index says.
+            for (id, pack, offset) in check_midx(&bytes, kind, 0) {
+                let idx = fs::read(path.with_file_name(str::from_utf8(midx.pack_name(pack)).unwrap())).unwrap();
+                let idx = Idx::parse(&idx[..], kind).unwrap();
+                assert_eq!(idx.offset(idx.lookup(&id).unwrap()), Ok(offset));
+            }
+            let ids: std::collections::BTreeSet<_> = midx.ids().map(|id| id.to_string()).collect();
+            assert_eq!(ids, repo.all_objects());
+        }
+    }
+}
+
+/// The layers of an incremental one, and the file that lists them.
+#[test]
+fn multi_pack_index_chains() {
+    for (hash, kind) in kinds() {
+        let repo = TestRepo::init(hash);
+        let dir = repo.objects_dir().join("pack/multi-pack-index.d");
+        for round in 0..3u8 {
+            repo.commit_files(&[("file", &[round; 20])], "c");
+            repo.repack_loose();
+            repo.git(["multi-pack-index", "write", "--incremental"]);
+        }
+        let bytes = fs::read(dir.join("multi-pack-index-chain")).unwrap();
+        let chain = Chain::parse(&bytes, kind).unwrap();
+        assert_eq!(chain.layers.len(), 3);
+        assert_eq!(chain.encode(), bytes);
+        let mut base = 0;
+        for layer in &chain.layers {
+            let bytes = fs::read(dir.join(format!("multi-pack-index-{layer}.midx"))).unwrap();
+            let midx = Midx::parse(&bytes[..], kind).unwrap();
+            assert_eq!(midx.checksum(), *layer);
+            base += check_midx(&bytes, kind, base).len() as u32;
+        }
+        assert_eq!(base as usize, repo.all_objects().len());
+    }
+}
+
+/// Offsets around 2^31 and 2^32: git's own file, with and without the table of 64-bit offsets.
+#[test]
+fn multi_pack_index_of_large_offsets() {
+    for (hash, kind) in kinds() {
+        for offsets in [[12, 1 << 31, u64::from(u32::MAX)], [12, 1 << 31, 1 << 32]] {
+            let repo = TestRepo::init(hash);
+            let pack = PackBuilder::new(hash).build();
+            let rows = (0..3).map(|n| {
+                let offset = if offsets[n] < 1 << 31 { offsets[n] as u32 } else { 1 << 31 | (n - 1) as u32 };
+                Row { id: vec![n as u8 + 1; kind.len()], crc: 0, offset }
+            });
+            let idx = idx_v2(hash, &rows.collect::<Vec<_>>(), &offsets[1..], pack.checksum());
+            pack.write(&repo.objects_dir(), &idx);
+            repo.git(["multi-pack-index", "write"]);
+            let bytes = fs::read(repo.objects_dir().join("pack/multi-pack-index")).unwrap();
+            let found = check_midx(&bytes, kind, 0).into_iter().map(|(.., offset)| offset.get());
+            assert!(found.eq(offsets));
+        }
+    }
+}
+
+/// Ages of a cruft pack, as git writes them and as it shows them.
+#[test]
+fn modification_times() {
+    for (hash, kind) in kinds() {
+        let repo = TestRepo::linear(hash, 2);
+        for n in 0..5u8 {
+            let id = repo.hash_object("blob", &[n; 9]);
+            let path = repo.objects_dir().join(&id[..2]).join(&id[2..]);
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000 + u64::from(n));
+            let file = fs::File::open(&path).unwrap();
+            file.set_times(fs::FileTimes::new().set_modified(time)).unwrap();
+        }
+        repo.git(["repack", "-d", "-q", "--cruft", "--no-write-bitmap-index"]);
+        let cruft = repo.packs().into_iter().find(|path| path.with_extension("mtimes").exists()).unwrap();
+        let (idx, bytes) = (read(&cruft, "idx"), read(&cruft, "mtimes"));
+        let idx = Idx::parse(&idx[..], kind).unwrap();
+        let times = Mtimes::parse(&bytes[..], kind, idx.count(), &idx.pack_checksum()).unwrap();
+        times.verify_checksum().unwrap();
+        assert_eq!(times.count(), 5);
+        for n in 0..5u8 {
+            let id = object_id(kind, ObjectKind::Blob, &[n; 9]).unwrap();
+            assert_eq!(times.mtime(idx.lookup(&id).unwrap()), 1_000_000_000 + u32::from(n));
+        }
+        let (out, _) = mtimes::write(Vec::new(), times.mtimes(), &idx.pack_checksum()).unwrap();
+        assert!(out == bytes);
     }
 }

@@ -261,7 +261,7 @@ fn spoilt_indices() {
 }
 
 #[test]
-#[should_panic(expected = "position 5 in a pack index of 5")]
+#[should_panic(expected = "position 5 in an index of 5")]
 fn a_position_of_another_index_is_misuse() {
     let bytes = idx_v2(testkit::Hash::Sha1, &rows(HashKind::Sha1, 5), &[], &[9; 20]);
     let _ = Idx::parse(&bytes[..], HashKind::Sha1).unwrap().id(IdxPos::new(5));

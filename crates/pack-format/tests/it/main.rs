@@ -2,6 +2,7 @@
 
 mod golden;
 mod hostile;
+mod hostile_midx;
 mod props;
 mod regressions;
 mod zlib;
