@@ -24,6 +24,7 @@
 //! - [`Pack`] and [`PackOrder`]: the layer below, for those who work with packs as such: entries as they lie, in the
 //!   order of their offsets, without look-ups or copies.
 //! - [`ReadError`], [`OpenError`], [`Problem`]: damage, absence, limits and the system's refusals, kept apart.
+//! - [`midx`]: the multi-pack-index of an object directory.
 //! - [`Observer`]: progress and cancellation, for the crates above this one.
 //!
 //! # How an object is found
@@ -57,6 +58,7 @@ mod error;
 mod ids;
 mod inflating;
 mod loose;
+pub mod midx;
 mod observer;
 mod options;
 mod order;

@@ -6,6 +6,7 @@ mod damage;
 mod golden;
 mod hostile;
 mod loose;
+mod midx;
 mod props;
 mod regressions;
 mod support;
