@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use object::HashKind;
 use packstone_index::file::IndexFile;
-use packstone_index::source::{ByteSource, Bytes};
+use packstone_index::source::ByteSource;
 use packstone_index::{Bump, Entry, Index, IndexView, ReadOptions, Stage, WriteOptions};
 
 type Failure = Box<dyn std::error::Error>;
@@ -87,8 +87,7 @@ fn read(options: &Options) -> Result<(), Failure> {
 fn view(options: &Options) -> Result<(), Failure> {
     let path = options.path.as_ref().ok_or("view needs --path")?;
     let started = Instant::now();
-    let (bytes, _) = Bytes::open(&options.file, options.source)?;
-    let view = IndexView::parse(bytes, KIND)?;
+    let view = IndexView::open(&options.file, KIND, options.source)?.ok_or("no such file")?;
     let found = view.lookup(path.as_bytes(), Stage::Merged)?.ok_or("no such entry")?;
     let took = started.elapsed();
     let peak = peak_kib();

@@ -18,7 +18,7 @@ pub enum ByteSource {
     /// or rewrites a mapped file in place all the same, reading can end the program (`SIGBUS`) or see changed bytes.
     #[default]
     Auto,
-    /// As `Auto`, but pages are mapped one by one as they are looked at: for an [`IndexView`](crate::IndexView).
+    /// As `Auto`, but pages are mapped one by one as they are looked at: what an [`IndexView`](crate::IndexView) wants.
     OnDemand,
     /// Always read: safe whatever others do to the file meanwhile, at the cost of a copy.
     Heap,

@@ -1,15 +1,17 @@
 //! A look at an index file without reading it: what it costs depends on what is asked, not on the file.
 //!
 //! Entries have no fixed length, so that the millionth can only be found from one that is known. Three ways lead on:
-//! - Where the end of the entries is known (`EOIE`), a look-up in version 2 or 3 halves the bytes in between: from any
-//!   place an entry near it can be found ([`anchor`]).
+//! - A look-up in version 2 or 3 halves the bytes of the entries: from any place an entry near it can be found, and where
+//!   the last one ends is told by the end-of-entries extension (`EOIE`), or by what lies behind ([`anchor`]).
 //! - The offset table (`IEOT`) knows the first entry of every block: the first paths of some blocks are read, then one
 //!   block is stepped through. So version 4 is entered, and positions are counted.
-//! - Else version 2 and 3 are stepped through once from the start, from length to length, which is still far from reading
-//!   them; version 4 cannot be entered anywhere else, since each path builds on the one before.
+//! - Else version 2 and 3 are stepped through once from the start, from length to length, to count positions or where the
+//!   other ways fail; version 4 cannot be entered anywhere else, since each path builds on the one before.
 
 use std::borrow::Cow;
+use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -19,10 +21,12 @@ use crate::anchor;
 use crate::entry::{EXTENDED, Entry, ID_AT, NAME_MASK, Stage, be16, head_len, path_len, record_len};
 use crate::error::{ReadError, ReadErrorKind};
 use crate::ext::{self, Extensions, Link, eoie, ieot};
+use crate::file::LoadError;
 use crate::header::{Header, Version};
 use crate::path_v4;
 use crate::read::{ReadOptions, required};
 use crate::scan::{Area, Found, RawBlock, check_extended, long_path, truncated};
+use crate::source::{ByteSource, Bytes};
 use crate::store::Which;
 
 /// Why a view does not answer.
@@ -40,13 +44,13 @@ pub enum ViewError {
     Read(#[from] ReadError),
 }
 
-/// An index file that is looked into. Holds the bytes, as a rule a mapping ([`source::Bytes`](crate::source::Bytes)).
+/// An index file that is looked into: [`open`](IndexView::open)ed, or any bytes.
 ///
 /// Opening checks the header and reads the offset table, if there is a sound one; entries are checked when they are looked
 /// at. Offset tables are hints: the block in which a look-up ends must end where the next one begins, or else the table is
 /// not used any more. What is found is then right, whatever other blocks are; but positions count on their numbers of
 /// entries, and a table that was made to mislead can get them wrong. Look-ups count on entries being in order, and on the
-/// end-of-entries extension, if its hash is right.
+/// end-of-entries extension if its hash is right, or else on extensions that follow each other up to the trailer.
 ///
 /// ```
 /// # use packstone_index::{AddOptions, Bump, Index, IndexView, Mode, NewEntry, Stage, WriteOptions};
@@ -69,6 +73,8 @@ pub struct IndexView<D> {
     header: Header,
     /// Where the entries end, by a sound `EOIE`.
     hinted_end: Option<usize>,
+    /// Where they end, by what lies behind them; for versions 2 and 3 without an `EOIE`.
+    seen_end: OnceLock<Option<usize>>,
     /// The blocks of a sound offset table.
     hinted: Vec<Block>,
     /// A block did not fit.
@@ -135,6 +141,21 @@ impl<'v> ViewEntry<'v> {
     }
 }
 
+impl IndexView<Bytes> {
+    /// Opens an index file; `None` if there is none. As [`parse`](Self::parse).
+    ///
+    /// # Errors
+    /// What the system says, or as for [`parse`](Self::parse).
+    pub fn open(path: &Path, kind: HashKind, source: ByteSource) -> Result<Option<Self>, LoadError> {
+        let bytes = match Bytes::open(path, source) {
+            Ok((bytes, _)) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(LoadError::Io { path: path.into(), source }),
+        };
+        Self::parse(bytes, kind).map(Some).map_err(|source| LoadError::Content { path: path.into(), source })
+    }
+}
+
 impl<D: AsRef<[u8]>> IndexView<D> {
     /// Looks at the header, and at the offset table if there is one. O(blocks).
     ///
@@ -156,7 +177,8 @@ impl<D: AsRef<[u8]>> IndexView<D> {
         let hinted = hinted.collect();
         let whole = Block::new(Header::LEN, 0, header.count);
         let (distrusted, stepped) = (AtomicBool::new(false), AtomicU64::new(0));
-        Ok(IndexView { bytes, kind, header, hinted_end, hinted, distrusted, whole, stepped })
+        let seen_end = OnceLock::new();
+        Ok(IndexView { bytes, kind, header, hinted_end, seen_end, hinted, distrusted, whole, stepped })
     }
 
     /// The whole file.
@@ -209,8 +231,8 @@ impl<D: AsRef<[u8]>> IndexView<D> {
         Ok(if found { Ok(at) } else { Err(at) })
     }
 
-    /// The entry of this path and stage. Costs as [`find`](Self::find); in versions 2 and 3 O(log n) if there is an
-    /// end-of-entries extension.
+    /// The entry of this path and stage. Costs as [`find`](Self::find); in versions 2 and 3 O(log n), if there is an
+    /// end-of-entries extension, and else in addition a quick look at the second half of the file, once.
     ///
     /// # Errors
     /// As [`find`](Self::find).
@@ -303,10 +325,25 @@ impl<D: AsRef<[u8]>> IndexView<D> {
     /// # Errors
     /// As [`extension`](Self::extension).
     pub fn entries_end(&self) -> Result<usize, ViewError> {
-        match self.hinted_end {
-            Some(end) if !self.distrusted.load(Ordering::Relaxed) && self.whole.marks.get().is_none() => Ok(end),
-            _ => Ok(self.marks(std::slice::from_ref(&self.whole), 0)?.end),
+        match self.end_at_once() {
+            Some(end) => Ok(end),
+            None => Ok(self.marks(std::slice::from_ref(&self.whole), 0)?.end),
         }
+    }
+
+    /// Where the entries end, if that can be told without going through them. As soon as the end is known from the entries,
+    /// that counts.
+    fn end_at_once(&self) -> Option<usize> {
+        if self.whole.marks.get().is_some() {
+            return None;
+        }
+        if self.hinted_end.is_some() {
+            return self.hinted_end.filter(|_| !self.distrusted.load(Ordering::Relaxed));
+        }
+        if self.header.version == Version::V4 {
+            return None;
+        }
+        *self.seen_end.get_or_init(|| anchor::end(self.raw().bytes, self.header.count, self.kind))
     }
 
     /// That the entries of this file mean what they say alone.
@@ -370,13 +407,10 @@ impl<D: AsRef<[u8]>> IndexView<D> {
     /// way has to be gone.
     fn halve(&self, before: impl Fn(Entry<'_>) -> bool) -> Result<Option<Option<ViewEntry<'_>>>, ViewError> {
         self.understood()?;
-        let Some(end) = self.hinted_end.filter(|_| self.header.version != Version::V4 && self.header.count > 0) else {
+        let Some(end) = self.end_at_once().filter(|_| self.header.version != Version::V4 && self.header.count > 0)
+        else {
             return Ok(None);
         };
-        // As soon as the end is known from the entries, that counts, and they are all marked.
-        if self.distrusted.load(Ordering::Relaxed) || self.whole.marks.get().is_some() {
-            return Ok(None);
-        }
         let raw = self.raw();
         let raw = Raw { bytes: raw.bytes.get(..end).unwrap_or_default(), ..raw };
         let cursor_from = |at: usize| Cursor { at, ..raw.cursor(&self.whole) };

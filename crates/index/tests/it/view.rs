@@ -2,9 +2,10 @@
 
 use object::{HashKind, ObjectId};
 use packstone_index::ext::{self, Extensions, eoie};
+use packstone_index::source::ByteSource;
 use packstone_index::{
-    Bump, Cursor, Entry, Flags, Header, Index, IndexView, Mode, NewEntry, ReadError, ReadErrorKind, ReadOptions, Stage,
-    Stat, Version, ViewError, WriteOptions,
+    AddOptions, Bump, Cursor, Entry, Flags, Header, Index, IndexView, Mode, NewEntry, ReadError, ReadErrorKind,
+    ReadOptions, Stage, Stat, Version, ViewError, WriteOptions,
 };
 use testkit::{Hash, TestRepo};
 
@@ -128,9 +129,9 @@ fn a_look_up_steps_through_one_block() {
 }
 
 #[test]
-fn a_look_up_halves_where_the_end_is_known() {
+fn a_look_up_halves() {
     for kind in HashKind::ALL {
-        for version in [Version::V2, Version::V3] {
+        for (version, n_tables) in [(Version::V2, 0), (Version::V2, 1), (Version::V3, 0), (Version::V3, 1)] {
             let paths: Vec<String> =
                 (0..30_000).map(|n| format!("d{:03}/{:05}{}", n / 97, n * 2, "y".repeat(n % 31))).collect();
             let arena = Bump::new();
@@ -145,8 +146,8 @@ fn a_look_up_halves_where_the_end_is_known() {
                 )
             });
             index.replace_entries(entries).unwrap();
-            // A table of one block, which is of no help.
-            let options = WriteOptions::default().offset_table(Some(1 << 20));
+            // A table of one block, which is of no help but by what says where the entries end; and none.
+            let options = WriteOptions::default().offset_table((n_tables == 1).then_some(1 << 20));
             let (bytes, written) = index.write_to(Vec::new(), &options).unwrap();
             assert_eq!(written.version, version);
             let view = IndexView::parse(&bytes, kind).unwrap();
@@ -199,6 +200,37 @@ fn version_4_without_a_table_needs_a_full_read() {
         assert_eq!(view.extension(ext::TREE).unwrap(), None);
         assert_eq!(view.split_base().unwrap(), None);
     }
+}
+
+#[test]
+fn a_file_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("index");
+    let opened = IndexView::open(&path, HashKind::Sha1, ByteSource::OnDemand);
+    assert!(opened.unwrap().is_none());
+    for kind in HashKind::ALL {
+        for (version, table) in [(Version::V2, None), (Version::V2, Some(64)), (Version::V4, Some(64))] {
+            // Long enough to be mapped.
+            let start = sample(kind, version, table);
+            let arena = Bump::new();
+            let mut index = Index::read(&arena, &start, &ReadOptions::new(kind)).unwrap();
+            for n in 0..20_000 {
+                let path = format!("zz/{n:06}");
+                let entry = NewEntry::new(path.as_bytes(), Mode(0o100_644), kind.empty_blob());
+                index.add(&entry, &AddOptions::default().add(true)).unwrap();
+            }
+            let (bytes, _) = index.write_to(Vec::new(), &WriteOptions::default().offset_table(table)).unwrap();
+            std::fs::write(&path, &bytes).unwrap();
+            for source in [ByteSource::OnDemand, ByteSource::Auto, ByteSource::Heap] {
+                let view = IndexView::open(&path, kind, source).unwrap().expect("a file");
+                assert!(view.lookup(b"zz/012345", Stage::Merged).unwrap().is_some());
+                assert!(view.lookup(b"zz/0123456", Stage::Merged).unwrap().is_none());
+            }
+        }
+    }
+    std::fs::write(&path, b"DIRX").unwrap();
+    let error = IndexView::open(&path, HashKind::Sha1, ByteSource::OnDemand).unwrap_err();
+    assert!(error.to_string().contains("index"), "{error}");
 }
 
 #[test]
