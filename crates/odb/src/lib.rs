@@ -19,7 +19,8 @@
 //!
 //! # The types
 //! - [`Store`]: the handle. [`read`](Store::read) (whole), [`header`](Store::header) (kind and size), [`stream`](Store::stream)
-//!   (piece by piece), [`find`](Store::find) (where), [`prefix`](Store::prefix) (abbreviations), [`ids`](Store::ids) (all).
+//!   (piece by piece), [`find`](Store::find) (where), [`prefix`](Store::prefix) (abbreviations), [`ids`](Store::ids) (all),
+//!   [`entry`](Store::entry) (how it is stored), [`copies`](Store::copies), [`abbreviate`](Store::abbreviate).
 //! - [`Options`]: hash, byte source, cache budget, limits, alternates from the environment ([`alternates`] parses them).
 //! - [`Pack`] and [`PackOrder`]: the layer below, for those who work with packs as such: entries as they lie, in the
 //!   order of their offsets, without look-ups or copies.
@@ -54,6 +55,7 @@
 pub mod alternates;
 mod cache;
 mod chain;
+mod entry_info;
 mod error;
 mod ids;
 mod inflating;
@@ -70,6 +72,7 @@ mod source;
 mod store;
 mod stream;
 
+pub use entry_info::EntryInfo;
 pub use error::{Corrupt, Damage, OpenError, Problem, ProblemKind, ReadError};
 pub use ids::Ids;
 pub use observer::{Observer, Quiet};

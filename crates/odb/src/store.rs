@@ -430,7 +430,7 @@ impl Store {
         loose::path(self.sources()[source].path(), id)
     }
 
-    fn state(&self) -> Arc<State> {
+    pub(crate) fn state(&self) -> Arc<State> {
         Arc::clone(&self.0.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -463,7 +463,7 @@ impl Store {
         Ok((listed.generation != searched.generation).then_some(listed))
     }
 
-    fn search<T>(
+    pub(crate) fn search<T>(
         &self,
         id: &ObjectId,
         visit: impl FnMut(&State) -> Result<Option<T>, ReadError>,
@@ -473,7 +473,7 @@ impl Store {
     }
 
     /// Visits the current state, and after a miss those that replace it.
-    fn search_any<T>(
+    pub(crate) fn search_any<T>(
         &self,
         mut visit: impl FnMut(&State) -> Result<Option<T>, ReadError>,
     ) -> Result<Option<T>, ReadError> {
@@ -490,7 +490,7 @@ impl Store {
         Ok(None)
     }
 
-    fn open_slot<'s>(&self, slot: &'s packs::Slot) -> Result<Option<&'s Arc<Pack>>, ReadError> {
+    pub(crate) fn open_slot<'s>(&self, slot: &'s packs::Slot) -> Result<Option<&'s Arc<Pack>>, ReadError> {
         slot.open(&self.0.shared, &self.0.problems)
     }
 

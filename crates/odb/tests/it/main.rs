@@ -3,6 +3,7 @@
 mod alternates;
 mod concurrency;
 mod damage;
+mod differential;
 mod golden;
 mod hostile;
 mod loose;
