@@ -45,7 +45,7 @@ fn common_digits(one: &ObjectId, two: &ObjectId) -> usize {
 /// Makes all objects loose.
 fn unpack(repo: &TestRepo) {
     for pack in repo.packs() {
-        let aside = repo.scratch();
+        let aside = repo.scratch().join("pack");
         let bytes = std::fs::read(&pack).unwrap();
         std::fs::rename(&pack, &aside).unwrap();
         repo.git_with(["unpack-objects", "-q"], &bytes);
