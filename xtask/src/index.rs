@@ -102,6 +102,8 @@ enum Work {
     ReadChecked,
     /// Not mapped.
     ReadHeap,
+    /// And each entry looked at: we leave some of the work until then. The others' side is their reading.
+    Visit,
     /// Opening and one look-up, beside git's reading of the whole.
     View,
     Write,
@@ -127,6 +129,7 @@ impl Row {
             Work::Read => "read",
             Work::ReadChecked => "read and verify",
             Work::ReadHeap => "read, not mapped",
+            Work::Visit => "read and visit all",
             Work::View => "view, one look-up",
             Work::Write => "write",
         };
@@ -141,11 +144,13 @@ impl Row {
         let (git, gix) = match (self.work, self.threads) {
             (Work::Read, _) => (Some(5.0), Some(3.0)),
             (Work::ReadChecked, 2) => (None, Some(2.0)),
-            (Work::ReadChecked | Work::ReadHeap, _) => (None, None),
-            (Work::View, _) => match self.variant.table {
-                Table::Own => (Some(100.0), None),
-                // Half of all entries are in each block: too many for a look-up to be anything but a scan.
-                Table::None | Table::Git => (Some(100.0 / 15.0), None),
+            (Work::ReadChecked | Work::ReadHeap | Work::Visit, _) => (None, None),
+            (Work::View, _) => match self.variant {
+                // Half of all entries are in each block, and each path builds on all in front of it in its block.
+                Variant { v4: true, table: Table::Git, .. } | Variant { table: Table::None, .. } => {
+                    (Some(100.0 / 15.0), None)
+                }
+                _ => (Some(100.0), None),
             },
             (Work::Write, 1) => (Some(2.0), None),
             (Work::Write, _) => (Some(3.5), Some(2.5)),
@@ -156,7 +161,7 @@ impl Row {
     /// gix-index writes neither version 4, nor offset tables, nor the untracked cache; it has no view.
     fn gix_can(&self) -> bool {
         match self.work {
-            Work::Read | Work::ReadChecked => true,
+            Work::Read | Work::ReadChecked | Work::Visit => true,
             Work::ReadHeap | Work::View => false,
             Work::Write => Variant { tree: false, ..self.variant } == Variant::BARE,
         }
@@ -193,12 +198,15 @@ fn rows(entries: u64) -> Vec<Row> {
         add(Work::ReadChecked, v4(bare, version), threads);
     }
     add(Work::ReadHeap, bare, &[1]);
+    for version in [false, true] {
+        add(Work::Visit, v4(bare, version), &[1]);
+    }
     // git's side is the faster one, with two threads.
     let sides = threads.get(threads.len() - 1..).unwrap_or_default();
     add(Work::View, both, sides);
     if entries >= 1000 {
         for version in [false, true] {
-            for table in [Table::Git, Table::Own] {
+            for table in [Table::Git, Table::Many, Table::Own] {
                 add(Work::View, Variant { table, ..v4(both, version) }, sides);
             }
         }
@@ -428,6 +436,7 @@ impl Bench {
             Work::Read => ("read", &[]),
             Work::ReadChecked => ("read", &["--checksum"]),
             Work::ReadHeap => ("read", &["--heap"]),
+            Work::Visit => ("read", &["--visit"]),
             Work::View => ("view", &["--path"]),
             Work::Write => ("write", &["--checksum", "--out"]),
         };

@@ -1,7 +1,7 @@
 //! gix-index as a program that measures itself: the peer of `crates/index/examples/measure.rs`, with the same modes and the
 //! same line of output, for `cargo xtask bench index`.
 //!
-//! Usage: packstone-bench-gix-index read|write FILE [--threads N] [--checksum] [--out FILE]
+//! Usage: packstone-bench-gix-index read|write FILE [--threads N] [--checksum] [--visit] [--out FILE]
 
 #![forbid(unsafe_code)]
 
@@ -19,18 +19,20 @@ struct Options {
     out: Option<PathBuf>,
     threads: usize,
     checksum: bool,
+    visit: bool,
 }
 
 fn main() -> Result<(), Failure> {
     let mut args = std::env::args().skip(1);
     let (Some(mode), Some(file)) = (args.next(), args.next()) else { return Err("read|write FILE".into()) };
-    let mut options = Options { file: file.into(), out: None, threads: 1, checksum: false };
+    let mut options = Options { file: file.into(), out: None, threads: 1, checksum: false, visit: false };
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
             "--threads" => options.threads = value()?.parse()?,
             "--out" => options.out = Some(value()?.into()),
             "--checksum" => options.checksum = true,
+            "--visit" => options.visit = true,
             _ => return Err(format!("unknown argument '{arg}'").into()),
         }
     }
@@ -38,6 +40,11 @@ fn main() -> Result<(), Failure> {
         "read" => {
             let started = Instant::now();
             let index = load(&options)?;
+            if options.visit {
+                let visited =
+                    index.entries().iter().map(|entry| entry.path(&index).len() as u64 + u64::from(entry.mode.bits()));
+                std::hint::black_box(visited.sum::<u64>());
+            }
             report(started.elapsed(), &index, 0)
         }
         "write" => save(&options),

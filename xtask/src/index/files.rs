@@ -32,6 +32,8 @@ pub(super) enum Table {
     None,
     /// As git writes it for two threads: two blocks.
     Git,
+    /// As git writes it on a machine with 32 processors: as many blocks.
+    Many,
     /// As we write it: many blocks.
     Own,
 }
@@ -43,6 +45,7 @@ enum Step {
     Untracked,
     V4,
     GitTable,
+    ManyTable,
     OwnTable,
 }
 
@@ -57,6 +60,7 @@ impl Variant {
         match self.table {
             Table::None => {}
             Table::Git => words.push("IEOT"),
+            Table::Many => words.push("IEOT-32"),
             Table::Own => words.push("our-IEOT"),
         }
         words.join(" ")
@@ -65,6 +69,7 @@ impl Variant {
     fn parent(self) -> Option<(Variant, Step)> {
         match self {
             Variant { table: Table::Git, .. } => Some((Variant { table: Table::None, ..self }, Step::GitTable)),
+            Variant { table: Table::Many, .. } => Some((Variant { table: Table::None, ..self }, Step::ManyTable)),
             Variant { table: Table::Own, .. } => Some((Variant { table: Table::None, ..self }, Step::OwnTable)),
             Variant { v4: true, .. } => Some((Variant { v4: false, ..self }, Step::V4)),
             Variant { untracked: true, .. } => Some((Variant { untracked: false, ..self }, Step::Untracked)),
@@ -237,8 +242,9 @@ impl<'a> Files<'a> {
                 self.has(b"UNTR")
             }
             Step::V4 => quiet_read(git.args(["update-index", "--index-version", "4"])).map(drop),
-            Step::GitTable => {
-                quiet_read(git.args(["-c", "index.threads=2", "update-index", "--force-write-index"]))?;
+            Step::GitTable | Step::ManyTable => {
+                let threads = if *step == Step::GitTable { "index.threads=2" } else { "index.threads=32" };
+                quiet_read(git.args(["-c", threads, "update-index", "--force-write-index"]))?;
                 self.has(b"IEOT")
             }
             Step::OwnTable => {
