@@ -1,17 +1,13 @@
-//! The object store for commands that add to it: objects are looked for first, and written as loose files if missing.
+//! The object store for commands that add to it, as the configuration says.
 
-use std::collections::HashSet;
-use std::fs::{File, FileTimes};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 
-use hashfile::publish::{self, IfExists, TempFile};
-use hashfile::{FileMode, PublishError};
+use hashfile::FileMode;
+use hashfile::publish::{Fsync, Placing};
 use index::trees::ObjectAccess;
-use object::{CollisionDetected, HashKind, NameHasher, ObjectId, ObjectKind, header, object_id};
-use odb::{Location, Store};
-use pack_format::zlib::Deflate;
+use object::{CollisionDetected, HashKind, NameHasher, ObjectId, ObjectKind, object_id};
+use odb::{Store, WriteOptions, Writer};
 
 use crate::config::Config;
 use crate::report::Failure;
@@ -20,16 +16,11 @@ use crate::setup::{Part, Repository};
 /// Bytes of a file that are held at a time if it is too large to be held as a whole.
 const CHUNK: usize = 128 * 1024;
 
+/// Files of up to this many bytes are held: to deflate them in one go is faster.
+const HELD: u64 = 16 << 20;
+
 /// A store, and how objects are added to it.
-pub(crate) struct Objects {
-    store: Store,
-    hash: HashKind,
-    deflate: Deflate,
-    publish: publish::Options,
-    big_file_threshold: u64,
-    /// Packs whose time was set to now already.
-    fresh_packs: HashSet<PathBuf>,
-}
+pub(crate) struct Objects(Writer);
 
 /// An object that was not read or written.
 #[derive(Debug, thiserror::Error)]
@@ -57,115 +48,51 @@ pub(crate) enum ObjectsError {
     Changed,
     /// The object was not written.
     #[error(transparent)]
-    Publish(#[from] PublishError),
+    Write(#[from] odb::WriteError),
 }
 
 impl Objects {
     /// Opens the repository's store.
     pub(crate) fn open(repo: &Repository) -> Result<Objects, Failure> {
-        Ok(Objects {
-            store: repo.open_store()?,
-            hash: repo.hash,
-            deflate: Deflate::new(level(&repo.config)?),
-            publish: repo.publish_options_of(Part::LooseObjects)?.mode(FileMode::ReadOnly).make_dir(true),
-            big_file_threshold: repo.config.size("core.bigfilethreshold")?.unwrap_or(512 << 20),
-            fresh_packs: HashSet::new(),
-        })
+        Ok(Objects(repo.open_store()?.writer(repo.write_options()?)))
     }
 
     /// The store.
     pub(crate) fn store(&self) -> &Store {
-        &self.store
+        self.0.store()
     }
 
     /// Names an object, and sees to it that the store has it: a copy that is there gets the time of now, so that nobody
     /// takes it for unused; else it is written.
     pub(crate) fn write(&mut self, kind: ObjectKind, content: &[u8]) -> Result<ObjectId, ObjectsError> {
-        let id = object_id(self.hash, kind, content)?;
-        if self.freshen(&id)? {
-            return Ok(id);
-        }
-        let mut inflated = Vec::with_capacity(header::MAX_LEN + content.len());
-        inflated.extend_from_slice(&header::encode(kind, content.len() as u64));
-        inflated.extend_from_slice(content);
-        let mut deflated = Vec::new();
-        self.deflate.deflate(&inflated, &mut deflated);
-        let dest = self.store.loose_path_of(&id, 0);
-        let mut temp = self.temp_beside(&dest)?;
-        temp.write_all(&deflated)?;
-        temp.persist(&dest, IfExists::Keep)?;
-        Ok(id)
+        Ok(self.0.write(kind, content)?)
     }
 
     /// Names the blob that an open file is, and unless `only_name` sees to it that the store has it.
     pub(crate) fn write_file(&mut self, file: &mut File, only_name: bool) -> Result<ObjectId, ObjectsError> {
         let size = file.metadata()?.len();
-        if size < self.big_file_threshold {
+        if size <= HELD {
             let mut content = Vec::new();
             file.read_to_end(&mut content)?;
             return match only_name {
-                true => Ok(object_id(self.hash, ObjectKind::Blob, &content)?),
+                true => Ok(object_id(self.store().hash_kind(), ObjectKind::Blob, &content)?),
                 false => self.write(ObjectKind::Blob, &content),
             };
         }
-        let id = name_of_file(file, size, self.hash)?;
-        if !only_name && !self.freshen(&id)? {
-            self.stream(file, size, &id)?;
+        // Read twice, so that nothing is written of what is there already.
+        let id = name_of_file(file, size, self.store().hash_kind())?;
+        if !only_name && !self.0.freshen(&id)? {
+            file.seek(SeekFrom::Start(0))?;
+            if self.0.write_stream(ObjectKind::Blob, Some(size), file)? != id {
+                return Err(ObjectsError::Changed);
+            }
         }
         Ok(id)
     }
 
-    /// Writes a file that is too large to be held. It was read once for its name, and must still have it.
-    fn stream(&mut self, file: &mut File, size: u64, id: &ObjectId) -> Result<(), ObjectsError> {
-        file.seek(SeekFrom::Start(0))?;
-        let dest = self.store.loose_path_of(id, 0);
-        let mut temp = self.temp_beside(&dest)?;
-        let mut hasher = NameHasher::new(self.hash, ObjectKind::Blob, size);
-        let (mut input, mut output) = (vec![0; CHUNK], vec![0; CHUNK]);
-        self.deflate.reset();
-        deflate_step(&mut self.deflate, &header::encode(ObjectKind::Blob, size), false, &mut output, &mut temp)?;
-        let mut left = size;
-        while left > 0 {
-            let want = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-            let part = input.get_mut(..want).unwrap_or_default();
-            file.read_exact(part)?;
-            left -= want as u64;
-            hasher.update(part);
-            deflate_step(&mut self.deflate, part, false, &mut output, &mut temp)?;
-        }
-        deflate_step(&mut self.deflate, &[], true, &mut output, &mut temp)?;
-        if hasher.finish()? != *id {
-            return Err(ObjectsError::Changed);
-        }
-        temp.persist(&dest, IfExists::Keep)?;
-        Ok(())
-    }
-
-    fn temp_beside(&self, dest: &Path) -> Result<TempFile, PublishError> {
-        TempFile::create_in(dest.parent().unwrap_or(Path::new("")), "tmp_obj_", &self.publish)
-    }
-
-    /// Whether the store has the object, in a copy whose time could be set to now.
-    fn freshen(&mut self, id: &ObjectId) -> Result<bool, ObjectsError> {
-        let path = match self.store.find(id)? {
-            None => return Ok(false),
-            // What is in a cruft pack is on its way out, each object by a time of its own.
-            Some(Location::Packed { pack, .. }) if pack.is_cruft() => return Ok(false),
-            Some(Location::Packed { pack, .. }) if self.fresh_packs.contains(pack.path()) => return Ok(true),
-            Some(Location::Packed { pack, .. }) => {
-                self.fresh_packs.insert(pack.path().to_path_buf());
-                pack.path().to_path_buf()
-            }
-            Some(Location::Loose { source }) => self.store.loose_path_of(id, source),
-            Some(_) => return Ok(false),
-        };
-        let now = SystemTime::now();
-        let times = FileTimes::new().set_accessed(now).set_modified(now);
-        let done = File::open(&path).and_then(|file| file.set_times(times)).is_ok();
-        if !done {
-            self.fresh_packs.remove(&path);
-        }
-        Ok(done)
+    /// Sees to it that all that was written is in the store.
+    pub(crate) fn finish(self) -> Result<(), ObjectsError> {
+        Ok(self.0.finish()?)
     }
 }
 
@@ -174,11 +101,11 @@ impl ObjectAccess for Objects {
 
     fn read_tree(&mut self, id: &ObjectId, out: &mut Vec<u8>) -> Result<(), ObjectsError> {
         // Known to everybody, stored or not.
-        if *id == self.hash.empty_tree() {
+        if *id == self.store().hash_kind().empty_tree() {
             out.clear();
             return Ok(());
         }
-        match self.store.read(id, out)? {
+        match self.store().read(id, out)? {
             ObjectKind::Tree => Ok(()),
             kind => Err(ObjectsError::NotATree { id: *id, kind }),
         }
@@ -189,7 +116,7 @@ impl ObjectAccess for Objects {
     }
 
     fn contains(&mut self, id: &ObjectId, _: ObjectKind) -> Result<bool, ObjectsError> {
-        Ok(*id == self.hash.empty_tree() || self.store.contains(id)?)
+        Ok(*id == self.store().hash_kind().empty_tree() || self.0.contains(id)?)
     }
 }
 
@@ -215,21 +142,21 @@ pub(crate) fn name_of_file(file: &mut File, size: u64, hash: HashKind) -> Result
     }
 }
 
-/// Deflates all of `input`, and the end of the stream if it is the last.
-fn deflate_step(
-    deflate: &mut Deflate,
-    mut input: &[u8],
-    last: bool,
-    output: &mut [u8],
-    sink: &mut impl Write,
-) -> io::Result<()> {
-    loop {
-        let step = deflate.step(input, output, last);
-        sink.write_all(output.get(..step.produced).unwrap_or_default())?;
-        input = input.get(step.consumed..).unwrap_or_default();
-        if step.done || (!last && input.is_empty()) {
-            return Ok(());
-        }
+impl Repository {
+    /// How objects are written: as configured.
+    fn write_options(&self) -> Result<WriteOptions, Failure> {
+        let config = &self.config;
+        let placing = match config.text("core.createobject")? {
+            None | Some(b"link") => Placing::Link,
+            Some(b"rename") => Placing::Rename,
+            Some(other) => {
+                let other = String::from_utf8_lossy(other);
+                return Err(Failure::Fatal(format!("invalid mode for object creation: {other}")));
+            }
+        };
+        let loose = self.publish_options_of(Part::LooseObjects)?.mode(FileMode::ReadOnly).placing(placing);
+        let batch = config.text("core.fsyncmethod")? == Some(b"batch") && loose.fsync == Fsync::Full;
+        Ok(WriteOptions::default().compression(level(config)?).loose(loose).batch(batch))
     }
 }
 

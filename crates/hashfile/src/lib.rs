@@ -29,6 +29,7 @@
 //! - [`publish`]: temporary file, sync, rename, sync of the directory; what if the name is taken; batches.
 //! - [`lock`]: `NAME.lock` files.
 //! - [`FileMode`], [`Shared`], [`create_dir`]: permissions, by umask and `core.sharedRepository`.
+//! - [`fs`]: the seam through which all changes go, for tests that let them fail and for those who count.
 //! - [`DEFAULT_IO_BUFFER_SIZE`]: the buffer size of all packstone crates.
 //!
 //! # Guarantees
@@ -54,6 +55,7 @@ mod crc;
 mod digest;
 mod verify;
 
+pub mod fs;
 pub mod lock;
 mod mode;
 pub mod publish;
@@ -64,6 +66,7 @@ mod error;
 pub use checkpoint::{Checkpoint, SetLen};
 pub use compare::{Compare, Difference, DifferenceKind};
 pub use error::{PublishError, VerifyError, WriteError};
-pub use mode::{FileMode, Shared, SharedError, create_dir, create_dir_all};
+pub use fs::{FileSystem, RealFs};
+pub use mode::{FileMode, Shared, SharedError, create_dir, create_dir_all, create_dir_on};
 pub use verify::{Trailer, verify, verify_file, verify_reader};
 pub use writer::{DEFAULT_IO_BUFFER_SIZE, HashFile, Options, Parts};

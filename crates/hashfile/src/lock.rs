@@ -6,14 +6,14 @@
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-
-use tempfile::TempPath;
 
 use crate::checkpoint::SetLen;
 use crate::error::PublishError;
+use crate::fs::{FileSystem, RealFs};
 use crate::mode::{FileMode, Shared};
-use crate::publish::{DirSync, Fsync, seal};
+use crate::publish::{DirSync, Fsync, TempName, seal};
 use crate::sys;
 
 /// Symbolic links that are followed to the file that is to be locked.
@@ -40,6 +40,8 @@ pub struct Options {
     /// Leave our process id in `NAME~pid.lock` while the lock is held, as git's `core.lockfilePid` does, so that
     /// others can tell a held lock from a stale one. Default: `false`.
     pub record_pid: bool,
+    /// Where all this happens. Default: [`RealFs`].
+    pub fs: Arc<dyn FileSystem>,
 }
 
 impl Default for Options {
@@ -51,6 +53,7 @@ impl Default for Options {
             shared: Shared::default(),
             follow_links: true,
             record_pid: false,
+            fs: RealFs::shared(),
         }
     }
 }
@@ -91,6 +94,12 @@ impl Options {
         self.record_pid = yes;
         self
     }
+
+    /// Sets [`Options::fs`].
+    pub fn fs(mut self, fs: Arc<dyn FileSystem>) -> Self {
+        self.fs = fs;
+        self
+    }
 }
 
 /// A held lock, and the file that will replace the locked one. Dropping it gives the lock up and leaves the locked file
@@ -118,8 +127,8 @@ impl Options {
 #[derive(Debug)]
 pub struct LockFile {
     file: File, // before the paths: closed before they are removed
-    lock: TempPath,
-    pid: Option<TempPath>,
+    lock: TempName,
+    pid: Option<TempName>,
     target: PathBuf,
     options: Options,
 }
@@ -135,7 +144,7 @@ impl LockFile {
         let started = Instant::now();
         let mut pauses = Pauses::new();
         let file = loop {
-            match sys::create_new(&lock_path, options.mode.bits()) {
+            match options.fs.create_new(&lock_path, options.mode.bits()) {
                 Ok(file) => break file,
                 Err(source) if source.kind() == io::ErrorKind::AlreadyExists => {
                     let left = options.timeout.saturating_sub(started.elapsed());
@@ -148,9 +157,9 @@ impl LockFile {
             }
         };
         let create = |source| LockError::Create { path: with_suffix(&target, ".lock"), source };
-        let lock = TempPath::try_from_path(lock_path).map_err(create)?;
-        let pid = if options.record_pid { record_pid(&target, options.mode) } else { None };
-        options.shared.apply_to_file(&file).map_err(create)?;
+        let lock = TempName::new(lock_path, Arc::clone(&options.fs));
+        let pid = if options.record_pid { record_pid(&target, options) } else { None };
+        options.shared.apply_to_file(&*options.fs, lock.path(), &file).map_err(create)?;
         Ok(LockFile { file, lock, pid, target, options: options.clone() })
     }
 
@@ -161,7 +170,7 @@ impl LockFile {
 
     /// The lock file, which holds the new content.
     pub fn path(&self) -> &Path {
-        &self.lock
+        self.lock.path()
     }
 
     /// The open lock file.
@@ -173,16 +182,16 @@ impl LockFile {
     /// one of syncing the directory, the locked file is as it was and the lock is given up, too.
     pub fn commit(self) -> Result<(), PublishError> {
         let LockFile { file, lock, pid, target, options } = self;
-        seal(file, &lock, Shared::Umask, options.fsync)?; // widened when it was made
+        seal(&*options.fs, file, lock.path(), Shared::Umask, options.fsync)?; // widened when it was made
         drop(pid);
-        lock.persist(&target).map_err(|failure| PublishError::Rename {
-            from: failure.path.to_path_buf(),
+        lock.rename(&target).map_err(|(lock, source)| PublishError::Rename {
+            from: lock.path().to_path_buf(),
             to: target.clone(),
-            source: failure.error,
+            source,
         })?;
         if options.fsync == Fsync::Full {
             let mut dirs = DirSync::new();
-            dirs.add_parent_of(&target);
+            dirs.add_parent_of(&target, &options.fs);
             dirs.finish()?;
         }
         Ok(())
@@ -192,17 +201,17 @@ impl LockFile {
     pub fn rollback(self) -> io::Result<()> {
         let LockFile { file, lock, pid, .. } = self;
         drop((file, pid));
-        lock.close()
+        lock.remove()
     }
 }
 
 impl Write for LockFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.options.fs.write(self.lock.path(), &self.file, bytes)
     }
 
     fn write_vectored(&mut self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        self.file.write_vectored(bufs)
+        self.options.fs.write_vectored(self.lock.path(), &self.file, bufs)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -224,7 +233,7 @@ impl Seek for LockFile {
 
 impl SetLen for LockFile {
     fn set_len(&mut self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
+        self.options.fs.set_len(self.lock.path(), &self.file, len)
     }
 }
 
@@ -303,13 +312,13 @@ fn since(age: &Option<Duration>) -> String {
 }
 
 /// The sidecar file: `pid `, the number in decimal, a line feed (git-config, `core.lockfilePid`).
-fn record_pid(target: &Path, mode: FileMode) -> Option<TempPath> {
+fn record_pid(target: &Path, options: &Options) -> Option<TempName> {
     // A courtesy to others: without it the lock holds just as well, so no failure here is one of the lock's.
     let path = with_suffix(target, "~pid.lock");
-    let mut file = sys::create_new(&path, mode.bits()).ok()?;
-    let path = TempPath::try_from_path(path).ok()?;
-    writeln!(file, "pid {}", std::process::id()).ok()?;
-    Some(path)
+    let file = options.fs.create_new(&path, options.mode.bits()).ok()?;
+    let name = TempName::new(path, Arc::clone(&options.fs));
+    let text = format!("pid {}\n", std::process::id());
+    (options.fs.write(name.path(), &file, text.as_bytes()).ok()? == text.len()).then_some(name)
 }
 
 fn read_pid(target: &Path) -> Option<u32> {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
+use crate::fs::{FileSystem, RealFs};
 use crate::sys;
 
 /// The permissions that a kind of file is created with; the umask (or the directory's default ACL) then takes its part.
@@ -68,24 +69,24 @@ impl Shared {
         new
     }
 
-    pub(crate) fn apply_to_file(self, file: &File) -> io::Result<()> {
+    pub(crate) fn apply_to_file(self, on: &dyn FileSystem, path: &Path, file: &File) -> io::Result<()> {
         if self == Shared::Umask {
             return Ok(());
         }
-        let Some(old) = sys::mode(&file.metadata()?) else { return Ok(()) };
-        match sys::permissions(self.widen(old, false)) {
-            Some(new) if sys::permissions(old).as_ref() != Some(&new) => file.set_permissions(new),
-            _ => Ok(()),
-        }
+        self.apply(on, path, Some(file), &file.metadata()?)
     }
 
-    fn apply_to_dir(self, dir: &Path) -> io::Result<()> {
+    fn apply_to_dir(self, on: &dyn FileSystem, dir: &Path) -> io::Result<()> {
         if self == Shared::Umask {
             return Ok(());
         }
-        let Some(old) = sys::mode(&fs::metadata(dir)?) else { return Ok(()) };
-        match sys::permissions(self.widen(old, true)) {
-            Some(new) if sys::permissions(old).as_ref() != Some(&new) => fs::set_permissions(dir, new),
+        self.apply(on, dir, None, &fs::metadata(dir)?)
+    }
+
+    fn apply(self, on: &dyn FileSystem, path: &Path, file: Option<&File>, meta: &fs::Metadata) -> io::Result<()> {
+        let Some(old) = sys::mode(meta) else { return Ok(()) };
+        match sys::permissions(self.widen(old, meta.is_dir())) {
+            Some(new) if sys::permissions(old).as_ref() != Some(&new) => on.set_permissions(path, file, new),
             _ => Ok(()),
         }
     }
@@ -137,8 +138,13 @@ pub enum SharedError {
 /// Makes a directory of mode `0777` less the umask, widened as `shared` says. That it exists already is success: another
 /// process may have made it just now.
 pub fn create_dir(dir: &Path, shared: Shared) -> io::Result<()> {
-    match fs::create_dir(dir) {
-        Ok(()) => shared.apply_to_dir(dir),
+    create_dir_on(&RealFs, dir, shared)
+}
+
+/// As [`create_dir`], on a file system given.
+pub fn create_dir_on(on: &dyn FileSystem, dir: &Path, shared: Shared) -> io::Result<()> {
+    match on.create_dir(dir) {
+        Ok(()) => shared.apply_to_dir(on, dir),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
         Err(e) => Err(e),
     }

@@ -9,23 +9,23 @@
 //! | permissions widened ([`Shared`]) | yes | yes | yes | the same |
 //! | content synced | `fsync` | written out | no | the same |
 //! | closed, error checked | yes | yes | yes | the same |
-//! | renamed | yes | yes | yes | the name, absent or with its whole content (`None`: perhaps cut) |
+//! | renamed, or, if no file may be replaced, linked | yes | yes | yes | the name, absent or with its whole content (`None`: perhaps cut) |
 //! | directory synced | `fsync` | no | no | the name with its whole content |
 //!
 //! So with `Full` a name never shows a file whose content could still be lost, and is durable when the call returns.
 //! When a set of files has an order (`.pack` and `.rev` before `.idx`), publish them in that order; [`DirSync`] defers the
 //! last column to one call, [`Batch`] the sync of many small files to one flush.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-
-use tempfile::TempPath;
+use std::sync::Arc;
 
 use crate::checkpoint::SetLen;
 use crate::error::PublishError;
-use crate::mode::{FileMode, Shared, create_dir};
+use crate::fs::{FileSystem, RealFs};
+use crate::mode::{FileMode, Shared, create_dir_on};
 use crate::{DEFAULT_IO_BUFFER_SIZE, sys};
 
 /// How often a name or a directory that others keep changing is tried again.
@@ -70,8 +70,18 @@ pub enum Published {
     AlreadyThere,
 }
 
+/// How a file that must not take another's place gets its name (`core.createObject` in git-config).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Placing {
+    /// In one step that fails if the name is taken: a rename that does not replace, or a hard link.
+    #[default]
+    Link,
+    /// Look, then rename: for file systems on which neither can be relied on.
+    Rename,
+}
+
 /// How files are made and published. All fields have setters of the same name.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// Default: [`Fsync::Full`].
@@ -81,8 +91,26 @@ pub struct Options {
     /// Default: [`Shared::Umask`].
     pub shared: Shared,
     /// Whether to make the directory if it is missing, or goes missing: fan-out directories of loose objects are
-    /// removed by `git prune-packed` when empty. Only the last component. Default: `false`.
+    /// removed by `git prune-packed` when empty. Only the last component. With [`Fsync::Full`] the new directory's own
+    /// name is synced, too. Default: `false`.
     pub make_dir: bool,
+    /// Default: [`Placing::Link`].
+    pub placing: Placing,
+    /// Where all this happens. Default: [`RealFs`].
+    pub fs: Arc<dyn FileSystem>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            fsync: Fsync::default(),
+            mode: FileMode::default(),
+            shared: Shared::default(),
+            make_dir: false,
+            placing: Placing::default(),
+            fs: RealFs::shared(),
+        }
+    }
 }
 
 impl Options {
@@ -109,6 +137,68 @@ impl Options {
         self.make_dir = yes;
         self
     }
+
+    /// Sets [`Options::placing`].
+    pub fn placing(mut self, placing: Placing) -> Self {
+        self.placing = placing;
+        self
+    }
+
+    /// Sets [`Options::fs`].
+    pub fn fs(mut self, fs: Arc<dyn FileSystem>) -> Self {
+        self.fs = fs;
+        self
+    }
+}
+
+/// A temporary name. The file is removed when it is dropped, unless it got another name.
+#[derive(Debug)]
+pub(crate) struct TempName {
+    path: PathBuf,
+    fs: Arc<dyn FileSystem>,
+}
+
+impl TempName {
+    pub(crate) fn new(path: PathBuf, fs: Arc<dyn FileSystem>) -> TempName {
+        TempName { path, fs }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn rename(mut self, to: &Path) -> Result<(), (TempName, io::Error)> {
+        match self.fs.rename(&self.path, to) {
+            Ok(()) => {
+                self.path = PathBuf::new();
+                Ok(())
+            }
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    fn rename_new(mut self, to: &Path) -> Result<(), (TempName, io::Error)> {
+        match self.fs.rename_new(&self.path, to) {
+            Ok(()) => {
+                self.path = PathBuf::new();
+                Ok(())
+            }
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    /// Removes the file and says whether that went well.
+    pub(crate) fn remove(mut self) -> io::Result<()> {
+        self.fs.remove_file(&std::mem::take(&mut self.path))
+    }
+}
+
+impl Drop for TempName {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            let _ = self.fs.remove_file(&self.path);
+        }
+    }
 }
 
 /// A file that has no name of its own yet. Removed when dropped.
@@ -132,8 +222,8 @@ impl Options {
 /// ```
 #[derive(Debug)]
 pub struct TempFile {
-    file: File, // before path: closed before it is removed
-    path: TempPath,
+    file: File, // before name: closed before it is removed
+    name: TempName,
     options: Options,
 }
 
@@ -146,20 +236,29 @@ impl TempFile {
         let mode = options.mode.bits();
         let mut builder = tempfile::Builder::new();
         builder.prefix(prefix).rand_bytes(6);
-        let made = with_dir(dir, options, || builder.make_in(dir, |path| sys::create_new(path, mode)));
-        let made = made.map_err(|source| PublishError::Create { dir: dir.into(), source })?;
-        let (file, path) = made.into_parts();
-        Ok(TempFile { file, path, options: options.clone() })
+        let make = || {
+            let (file, path) = builder.make_in(dir, |path| options.fs.create_new(path, mode))?.into_parts();
+            Ok((file, path.keep()?)) // it is our own guard that removes it
+        };
+        let (file, path) =
+            with_dir(dir, options, make).map_err(|source| PublishError::Create { dir: dir.into(), source })?;
+        Ok(TempFile { file, name: TempName::new(path, Arc::clone(&options.fs)), options: options.clone() })
     }
 
     /// Its temporary name.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.name.path()
     }
 
-    /// The open file, for reading back and for kernel copies into it.
+    /// The open file, for reading back, and for kernel copies into it if the file system
+    /// [allows](FileSystem::allows_kernel_copies) them.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// How it was made.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Gives it the name `dest`, by all steps of the [module](self)'s table.
@@ -177,23 +276,19 @@ impl TempFile {
         if_exists: IfExists,
         dirs: &mut DirSync,
     ) -> Result<Published, PublishError> {
-        let TempFile { file, path, options } = self;
-        seal(file, &path, options.shared, options.fsync)?;
-        let published = settle(path, dest, if_exists, &options)?;
-        if options.fsync == Fsync::Full {
-            dirs.add_parent_of(dest);
-        }
-        Ok(published)
+        let TempFile { file, name, options } = self;
+        seal(&*options.fs, file, name.path(), options.shared, options.fsync)?;
+        settle(name, dest, if_exists, &options, dirs)
     }
 }
 
 impl Write for TempFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        self.options.fs.write(self.name.path(), &self.file, bytes)
     }
 
     fn write_vectored(&mut self, bufs: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        self.file.write_vectored(bufs)
+        self.options.fs.write_vectored(self.name.path(), &self.file, bufs)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -215,7 +310,7 @@ impl Seek for TempFile {
 
 impl SetLen for TempFile {
     fn set_len(&mut self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
+        self.options.fs.set_len(self.name.path(), &self.file, len)
     }
 }
 
@@ -223,7 +318,7 @@ impl SetLen for TempFile {
 #[derive(Debug, Default)]
 #[must_use = "names are durable only after `finish`"]
 pub struct DirSync {
-    dirs: BTreeSet<PathBuf>,
+    dirs: BTreeMap<PathBuf, Arc<dyn FileSystem>>,
 }
 
 impl DirSync {
@@ -233,14 +328,18 @@ impl DirSync {
     }
 
     /// Adds the directory that `path` lies in.
-    pub fn add_parent_of(&mut self, path: &Path) {
-        self.dirs.insert(path.parent().unwrap_or(Path::new("")).into());
+    pub fn add_parent_of(&mut self, path: &Path, fs: &Arc<dyn FileSystem>) {
+        let dir = path.parent().unwrap_or(Path::new(""));
+        if !self.dirs.contains_key(dir) {
+            self.dirs.insert(dir.into(), Arc::clone(fs));
+        }
     }
 
-    /// Syncs them. Files renamed before this call keep their names through a crash.
+    /// Syncs them, the longest paths first, so that a directory's names are durable before its own. Files renamed
+    /// before this call keep their names through a crash.
     pub fn finish(self) -> Result<(), PublishError> {
-        for dir in self.dirs {
-            sys::sync_dir(&dir).map_err(|source| PublishError::SyncDir { dir, source })?;
+        for (dir, fs) in self.dirs.into_iter().rev() {
+            fs.sync_dir(&dir).map_err(|source| PublishError::SyncDir { dir, source })?;
         }
         Ok(())
     }
@@ -259,7 +358,7 @@ pub struct Batch {
 
 #[derive(Debug)]
 struct Pending {
-    path: TempPath,
+    name: TempName,
     dest: PathBuf,
     if_exists: IfExists,
     options: Options,
@@ -273,10 +372,26 @@ impl Batch {
 
     /// Adds a finished file. It is closed, so a batch may be larger than the limit on open files.
     pub fn add(&mut self, file: TempFile, dest: &Path, if_exists: IfExists) -> Result<(), PublishError> {
-        let TempFile { file, path, options } = file;
-        seal(file, &path, options.shared, Fsync::None)?;
-        self.pending.push(Pending { path, dest: dest.into(), if_exists, options });
+        let TempFile { file, name, options } = file;
+        seal(&*options.fs, file, name.path(), options.shared, Fsync::None)?;
+        self.pending.push(Pending { name, dest: dest.into(), if_exists, options });
         Ok(())
+    }
+
+    /// Adds a file that somebody else wrote and closed. Until it is published, it is removed when the batch is dropped.
+    pub fn add_path(&mut self, path: &Path, dest: &Path, if_exists: IfExists, options: &Options) {
+        let name = TempName::new(path.into(), Arc::clone(&options.fs));
+        self.pending.push(Pending { name, dest: dest.into(), if_exists, options: options.clone() });
+    }
+
+    /// Files that wait.
+    pub fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
     }
 
     /// Publishes all, in the order they were added; the answers are in that order, too.
@@ -286,10 +401,11 @@ impl Batch {
         self.sync()?;
         let mut dirs = DirSync::new();
         let mut answers = Vec::with_capacity(self.pending.len());
-        for Pending { path, dest, if_exists, options } in self.pending {
-            answers.push(settle(path, &dest, if_exists, &options)?);
-            if options.fsync == Fsync::Full {
-                dirs.add_parent_of(&dest);
+        for Pending { name, dest, if_exists, options } in self.pending {
+            answers.push(settle(name, &dest, if_exists, &options, &mut dirs)?);
+            if options.fsync == Fsync::Full && options.make_dir {
+                // Whoever made that directory may not have synced its name yet; for a whole batch that is one more call.
+                dirs.add_parent_of(dest.parent().unwrap_or(Path::new("")), &options.fs);
             }
         }
         dirs.finish()?;
@@ -300,21 +416,21 @@ impl Batch {
         let wanted = || self.pending.iter().filter(|p| p.options.fsync != Fsync::None);
         let whole = wanted().count() >= BATCH_MIN;
         let mut flushed = BTreeSet::new();
-        for Pending { path, options, .. } in wanted() {
-            let step = || -> io::Result<()> {
+        for Pending { name, options, .. } in wanted() {
+            let path = name.path();
+            let mut step = || -> io::Result<()> {
                 if whole {
                     let device = sys::device(path)?;
                     if flushed.contains(&device) {
                         return Ok(());
                     }
-                    if sys::sync_filesystem(path)? {
+                    if options.fs.sync_filesystem(path)? {
                         flushed.insert(device);
                         return Ok(());
                     }
                 }
-                sync(&File::open(path)?, options.fsync)
+                sync(&*options.fs, path, &File::open(path)?, options.fsync)
             };
-            let mut step = step;
             step().map_err(|source| PublishError::Prepare { step: "sync", path: path.to_path_buf(), source })?;
         }
         Ok(())
@@ -322,72 +438,98 @@ impl Batch {
 }
 
 /// Permissions, sync, close: what must succeed before a file may have a name.
-pub(crate) fn seal(file: File, path: &Path, shared: Shared, fsync: Fsync) -> Result<(), PublishError> {
+pub(crate) fn seal(
+    fs: &dyn FileSystem,
+    file: File,
+    path: &Path,
+    shared: Shared,
+    fsync: Fsync,
+) -> Result<(), PublishError> {
     let failed = |step| move |source| PublishError::Prepare { step, path: path.into(), source };
-    shared.apply_to_file(&file).map_err(failed("set the mode of"))?;
-    sync(&file, fsync).map_err(failed("sync"))?;
-    sys::close(file).map_err(failed("close"))
+    shared.apply_to_file(fs, path, &file).map_err(failed("set the mode of"))?;
+    sync(fs, path, &file, fsync).map_err(failed("sync"))?;
+    fs.close(path, file).map_err(failed("close"))
 }
 
-fn sync(file: &File, fsync: Fsync) -> io::Result<()> {
+fn sync(fs: &dyn FileSystem, path: &Path, file: &File, fsync: Fsync) -> io::Result<()> {
     match fsync {
         Fsync::None => Ok(()),
-        Fsync::WriteoutOnly => sys::sync_data(file),
-        Fsync::Full => sys::sync_full(file),
+        Fsync::WriteoutOnly => fs.sync_data(path, file),
+        Fsync::Full => fs.sync_full(path, file),
     }
 }
 
-/// Renames a sealed file, or finds that it need not be.
-fn settle(path: TempPath, dest: &Path, if_exists: IfExists, options: &Options) -> Result<Published, PublishError> {
-    let mut path = path;
+/// Renames a sealed file, or finds that it need not be. What directories have to be synced then goes to `dirs`.
+fn settle(
+    name: TempName,
+    dest: &Path,
+    if_exists: IfExists,
+    options: &Options,
+    dirs: &mut DirSync,
+) -> Result<Published, PublishError> {
+    let mut name = name;
     for _ in 0..ATTEMPTS {
         let renamed = match if_exists {
-            IfExists::Replace => path.persist(dest),
-            _ => persist_new(path, dest),
+            IfExists::Replace => name.rename(dest),
+            _ => persist_new(name, dest, options.placing),
         };
-        let failure = match renamed {
-            Ok(()) => return Ok(Published::Renamed),
-            Err(failure) => failure,
+        let source = match renamed {
+            Ok(()) => {
+                if options.fsync == Fsync::Full {
+                    dirs.add_parent_of(dest, &options.fs);
+                }
+                return Ok(Published::Renamed);
+            }
+            Err((same, source)) => {
+                name = same;
+                source
+            }
         };
-        path = failure.path;
-        let source = failure.error;
         match source.kind() {
             io::ErrorKind::AlreadyExists if if_exists == IfExists::Refuse => {
                 return Err(PublishError::Exists { path: dest.into() });
             }
             io::ErrorKind::AlreadyExists if if_exists != IfExists::Replace => {
-                match keep_existing(&path, dest, if_exists, options.fsync)? {
-                    Existing::Kept => return Ok(Published::AlreadyThere),
+                match keep_existing(name.path(), dest, if_exists, options)? {
+                    Existing::Kept => {
+                        if options.fsync == Fsync::Full {
+                            dirs.add_parent_of(dest, &options.fs);
+                        }
+                        return Ok(Published::AlreadyThere);
+                    }
                     Existing::Vanished => {}
                 }
             }
-            io::ErrorKind::NotFound if options.make_dir && path.exists() => {
+            io::ErrorKind::NotFound if options.make_dir && name.path().exists() => {
                 let dir = dest.parent().unwrap_or(Path::new(""));
-                let made = create_dir(dir, options.shared);
-                made.map_err(|source| PublishError::Rename { from: path.to_path_buf(), to: dest.into(), source })?;
+                let made = create_dir_on(&*options.fs, dir, options.shared);
+                made.map_err(|source| PublishError::Rename { from: name.path().into(), to: dest.into(), source })?;
+                if options.fsync == Fsync::Full {
+                    dirs.add_parent_of(dir, &options.fs);
+                }
             }
-            _ => return Err(PublishError::Rename { from: path.to_path_buf(), to: dest.into(), source }),
+            _ => return Err(PublishError::Rename { from: name.path().into(), to: dest.into(), source }),
         }
     }
     Err(PublishError::Unsettled { path: dest.into() })
 }
 
 /// Renames unless the name is taken, as one step where system and file system can do that.
-fn persist_new(path: TempPath, dest: &Path) -> Result<(), tempfile::PathPersistError> {
-    let mut failure = match path.persist_noclobber(dest) {
-        Ok(()) => return Ok(()),
-        Err(failure) => failure,
+fn persist_new(name: TempName, dest: &Path, placing: Placing) -> Result<(), (TempName, io::Error)> {
+    let (name, error) = match placing {
+        Placing::Link => match name.rename_new(dest) {
+            Ok(()) => return Ok(()),
+            Err(failure) => failure,
+        },
+        Placing::Rename => (name, io::ErrorKind::Unsupported.into()),
     };
-    match failure.error.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => Err(failure),
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound => Err((name, error)),
         // Neither an exclusive rename nor hard links here: look first. Two writers may then both rename; what they
         // write under one name is the same unless something is badly wrong.
         _ => match dest.symlink_metadata() {
-            Ok(_) => {
-                failure.error = io::ErrorKind::AlreadyExists.into();
-                Err(failure)
-            }
-            Err(_) => failure.path.persist(dest),
+            Ok(_) => Err((name, io::ErrorKind::AlreadyExists.into())),
+            Err(_) => name.rename(dest),
         },
     }
 }
@@ -398,7 +540,7 @@ enum Existing {
 }
 
 /// Decides about a file that has the name already. If it stays, it is as durable as ours would have been.
-fn keep_existing(ours: &Path, dest: &Path, if_exists: IfExists, fsync: Fsync) -> Result<Existing, PublishError> {
+fn keep_existing(ours: &Path, dest: &Path, if_exists: IfExists, options: &Options) -> Result<Existing, PublishError> {
     let failed = |source| PublishError::Existing { path: dest.into(), source };
     let theirs = match File::open(dest) {
         Ok(file) => file,
@@ -417,7 +559,7 @@ fn keep_existing(ours: &Path, dest: &Path, if_exists: IfExists, fsync: Fsync) ->
             return Err(PublishError::Collision { path: dest.into(), at });
         }
     }
-    sync(&theirs, fsync).map_err(failed)?;
+    sync(&*options.fs, dest, &theirs, options.fsync).map_err(failed)?;
     Ok(Existing::Kept)
 }
 
@@ -459,7 +601,15 @@ fn with_dir<T>(dir: &Path, options: &Options, mut step: impl FnMut() -> io::Resu
         match step() {
             Err(e) if e.kind() == io::ErrorKind::NotFound && options.make_dir && attempts > 0 => {
                 attempts -= 1;
-                create_dir(dir, options.shared)?;
+                create_dir_on(&*options.fs, dir, options.shared)?;
+                if options.fsync == Fsync::Full {
+                    let parent = dir.parent().unwrap_or(Path::new(""));
+                    if let Err(e) = options.fs.sync_dir(parent) {
+                        // Else the next writer would find it there and rely on it.
+                        let _ = options.fs.remove_dir(dir);
+                        return Err(e);
+                    }
+                }
             }
             other => return other,
         }
@@ -489,7 +639,8 @@ mod tests {
         let (here, gone) = (dir.path().join("here"), dir.path().join("gone"));
         std::fs::write(&here, b"x").unwrap();
         for (ours, theirs) in [(&here, &gone), (&gone, &here)] {
-            let answer = keep_existing(ours, theirs, IfExists::Compare, Fsync::None);
+            let options = Options::default().fsync(Fsync::None);
+            let answer = keep_existing(ours, theirs, IfExists::Compare, &options);
             assert!(matches!(answer, Ok(Existing::Vanished)));
         }
     }

@@ -106,6 +106,55 @@ pub(crate) fn close(file: File) -> io::Result<()> {
     Ok(())
 }
 
+/// Renames unless the name is taken, in one step where the system has one, else by a hard link.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::PERM) => link_new(from, to),
+        Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    link_new(from, to)
+}
+
+fn link_new(from: &Path, to: &Path) -> io::Result<()> {
+    fs::hard_link(from, to)?;
+    let _ = fs::remove_file(from); // it has its name; the other one is litter that cleaners know
+    Ok(())
+}
+
+/// Access and modification time, by name; `None`: now, which others than the owner may set, too, if they may write.
+#[cfg(unix)]
+pub(crate) fn set_times(path: &Path, to: Option<std::time::SystemTime>) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
+    let time = match to {
+        None => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW as _ },
+        Some(time) => match time.duration_since(std::time::UNIX_EPOCH) {
+            Ok(since) => Timespec {
+                tv_sec: i64::try_from(since.as_secs()).unwrap_or(i64::MAX) as _,
+                tv_nsec: since.subsec_nanos() as _,
+            },
+            Err(_) => Timespec { tv_sec: 0, tv_nsec: 0 },
+        },
+    };
+    utimensat(CWD, path, &Timestamps { last_access: time, last_modification: time }, AtFlags::empty())?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(crate) fn set_times(path: &Path, to: Option<std::time::SystemTime>) -> io::Result<()> {
+    let time = to.unwrap_or_else(std::time::SystemTime::now);
+    // Only a handle with the right to write attributes will do; a read-only file gives none that writes content.
+    let file = OpenOptions::new().write(true).open(path).or_else(|_| File::open(path))?;
+    file.set_times(fs::FileTimes::new().set_accessed(time).set_modified(time))
+}
+
 /// Whether a process runs. `None`: cannot tell.
 #[cfg(unix)]
 pub(crate) fn process_runs(pid: u32) -> Option<bool> {

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use object::ObjectId;
+use hashfile::PublishError;
+use object::{CollisionDetected, ObjectId};
 use pack_format::delta::DeltaError;
 use pack_format::zlib::ZlibError;
 
@@ -82,6 +83,35 @@ impl ReadError {
     pub(crate) fn io(path: &Path, source: io::Error) -> ReadError {
         ReadError::Io { path: path.to_owned(), source }
     }
+}
+
+/// An object could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// Its content was made for an attack on SHA-1.
+    #[error(transparent)]
+    Collision(#[from] CollisionDetected),
+    /// The content could not be read.
+    #[error("cannot read the content of an object")]
+    Input(#[source] io::Error),
+    /// The content has another length than was said.
+    #[error("content does not have the {size} bytes that were announced")]
+    Size {
+        /// Bytes announced.
+        size: u64,
+    },
+    /// A temporary file could not be written.
+    #[error("cannot write {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A file did not get its name.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
 }
 
 /// Where a file is damaged, and how.

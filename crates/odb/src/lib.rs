@@ -1,6 +1,7 @@
-//! Reads git's object database (`.git/objects`): packs, loose objects and alternates, through one thread-safe handle.
+//! Reads git's object database (`.git/objects`): packs, loose objects and alternates, through one thread-safe handle; and
+//! adds objects to it.
 //!
-//! For programs that need objects out of a repository: servers, mirrors, caches, analysis tools. Use
+//! For programs that need objects out of a repository, or put some in: servers, mirrors, caches, analysis tools. Use
 //! `packstone-pack-format` if you have the bytes of a pack and no repository, `packstone-revwalk` to walk the graph of
 //! objects, `packstone-object` to parse what is read here.
 //!
@@ -21,10 +22,12 @@
 //! - [`Store`]: the handle. [`read`](Store::read) (whole), [`header`](Store::header) (kind and size), [`stream`](Store::stream)
 //!   (piece by piece), [`find`](Store::find) (where), [`prefix`](Store::prefix) (abbreviations), [`ids`](Store::ids) (all),
 //!   [`entry`](Store::entry) (how it is stored), [`copies`](Store::copies), [`abbreviate`](Store::abbreviate).
+//! - [`Writer`], [`WriteOptions`]: adds objects, from bytes and from streams, durably; what is there is freshened.
 //! - [`Options`]: hash, byte source, cache budget, limits, alternates from the environment ([`alternates`] parses them).
 //! - [`Pack`] and [`PackOrder`]: the layer below, for those who work with packs as such: entries as they lie, in the
 //!   order of their offsets, without look-ups or copies.
-//! - [`ReadError`], [`OpenError`], [`Problem`]: damage, absence, limits and the system's refusals, kept apart.
+//! - [`ReadError`], [`WriteError`], [`OpenError`], [`Problem`]: damage, absence, limits and the system's refusals, kept
+//!   apart.
 //! - [`midx`]: the multi-pack-index of an object directory.
 //! - [`Observer`]: progress and cancellation, for the crates above this one.
 //!
@@ -57,6 +60,7 @@ mod cache;
 mod chain;
 mod entry_info;
 mod error;
+mod freshen;
 mod ids;
 mod inflating;
 mod loose;
@@ -71,9 +75,10 @@ mod scratch;
 mod source;
 mod store;
 mod stream;
+mod write;
 
 pub use entry_info::EntryInfo;
-pub use error::{Corrupt, Damage, OpenError, Problem, ProblemKind, ReadError};
+pub use error::{Corrupt, Damage, OpenError, Problem, ProblemKind, ReadError, WriteError};
 pub use ids::Ids;
 pub use observer::{Observer, Quiet};
 pub use options::{ByteSource, Options};
@@ -83,3 +88,4 @@ pub use scratch::Scratch;
 pub use source::Bytes;
 pub use store::{Location, ObjectHeader, PrefixMatch, Source, Store};
 pub use stream::ObjectStream;
+pub use write::{WriteOptions, Writer};

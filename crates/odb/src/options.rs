@@ -83,6 +83,7 @@ macro_rules! setters {
         }
     )*};
 }
+pub(crate) use setters;
 
 impl Options {
     /// The defaults, for a repository of this hash.

@@ -12,6 +12,7 @@ use pack_format::{IdxPos, PackOffset};
 use crate::cache::{Base, BaseCache};
 use crate::chain;
 use crate::error::{Damage, OpenError, Problem, ProblemKind, ReadError};
+use crate::freshen::Freshened;
 use crate::ids::Ids;
 use crate::loose;
 use crate::options::Options;
@@ -95,6 +96,7 @@ struct Inner {
     reloading: Mutex<()>,
     problems: Problems,
     damaged: Damaged,
+    freshened: Freshened,
 }
 
 /// Copies found damaged: by pack (serial number) and rank in its index.
@@ -154,6 +156,7 @@ impl Store {
             reloading: Mutex::new(()),
             problems,
             damaged: Damaged::default(),
+            freshened: Freshened::default(),
         })))
     }
 
@@ -428,6 +431,27 @@ impl Store {
     #[must_use]
     pub fn loose_path_of(&self, id: &ObjectId, source: usize) -> PathBuf {
         loose::path(self.sources()[source].path(), id)
+    }
+
+    /// Whether `accept` takes one of the packs that are known to hold the object in good health, in all sources. Loose
+    /// objects are not looked at, nothing is listed anew, and what cannot be opened does not count.
+    pub(crate) fn any_pack_with(&self, id: &ObjectId, mut accept: impl FnMut(&Pack) -> bool) -> bool {
+        let state = self.state();
+        (0..state.sources.len()).any(|source| {
+            state.by_recent_use(source).any(|(number, slot)| match self.locate_in(slot, id) {
+                Ok(Some((pack, pos, _))) if !self.0.damaged.holds(pack, pos) && accept(pack) => {
+                    if let Some((_, recent)) = state.ranges.get(source) {
+                        recent.used(number);
+                    }
+                    true
+                }
+                _ => false,
+            })
+        })
+    }
+
+    pub(crate) fn freshened(&self) -> &Freshened {
+        &self.0.freshened
     }
 
     pub(crate) fn state(&self) -> Arc<State> {

@@ -17,7 +17,7 @@ use crate::write::{Outcome, Packer, verbatim};
 impl Output for TempFile {
     #[cfg(unix)]
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        Some(std::os::fd::AsFd::as_fd(self.file()))
+        self.options().fs.allows_kernel_copies().then(|| std::os::fd::AsFd::as_fd(self.file()))
     }
 }
 

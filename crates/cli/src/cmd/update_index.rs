@@ -19,7 +19,7 @@ use crate::objects::Objects;
 use crate::options::Step;
 use crate::present::see_present_files;
 use crate::quote::unquote_c;
-use crate::report::{self, Failure, plain_io};
+use crate::report::{self, Failure, chain, plain_io};
 use crate::setup::Repository;
 
 mod again;
@@ -45,7 +45,7 @@ refused, unless their content stays the same.
 Configuration: core.trustctime, core.checkStat, core.fileMode, core.symlinks, core.ignoreStat, core.autocrlf,
 core.attributesFile, core.protectNTFS, core.protectHFS, core.preloadIndex, core.splitIndex, core.untrackedCache,
 core.fsmonitor (whose answers are kept, not asked for), core.compression, core.looseCompression,
-core.bigFileThreshold, core.fsync, core.fsyncMethod, core.fsyncObjectFiles, core.sharedRepository, core.lockfilePid,
+core.createObject, core.bigFileThreshold, core.fsync, core.fsyncMethod, core.fsyncObjectFiles, core.sharedRepository, core.lockfilePid,
 index.version, index.threads, index.skipHash, index.recordEndOfIndexEntries, index.recordOffsetTable,
 splitIndex.maxPercentChange, splitIndex.sharedIndexExpire, feature.manyFiles.
 
@@ -284,6 +284,9 @@ impl Work<'_, '_> {
 
     /// What is left to be done when all paths have been worked off, and the writing.
     fn finish(&mut self, lock: Result<LockFile, LockError>) -> Result<(), Failure> {
+        if let Some(objects) = self.objects.take() {
+            objects.finish().map_err(|error| Failure::Fatal(chain(&error)))?;
+        }
         let config = &self.repo.config;
         let index = &mut self.index;
         let contradicts = |key: &str, is: &str, what: &str| {

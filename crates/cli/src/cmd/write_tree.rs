@@ -106,8 +106,10 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
         .prefix(prefix.as_deref())
         .ignore_cache_tree(typed.ignore_cache_tree)
         .checks(repo.path_checks()?);
-    let tree = write_tree(&mut index, &mut Objects::open(&repo)?, &options)
+    let mut objects = Objects::open(&repo)?;
+    let tree = write_tree(&mut index, &mut objects, &options)
         .map_err(|error| failed(&error, &index, typed.prefix.as_deref()))?;
+    objects.finish().map_err(|error| Failure::Fatal(chain(&error)))?;
     if !known {
         if opened.is_new() {
             place.set_new_version(&mut index);

@@ -204,7 +204,7 @@ fn deferred_directory_sync() {
     }
     dirs.finish().unwrap();
     let mut dirs = DirSync::new();
-    dirs.add_parent_of(&dir.path().join("gone/x"));
+    dirs.add_parent_of(&dir.path().join("gone/x"), &packstone_hashfile::RealFs::shared());
     assert!(matches!(dirs.finish(), Err(PublishError::SyncDir { .. })));
 }
 

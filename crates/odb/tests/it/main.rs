@@ -11,3 +11,4 @@ mod midx;
 mod props;
 mod regressions;
 mod support;
+mod write;
