@@ -176,8 +176,6 @@ struct Records<'a> {
     at: usize,
     /// Where it has to end.
     stop: usize,
-    /// What lies in front of it is on its way from memory.
-    touched: usize,
     /// The length of each in eights; 0: it does not fit, and has to be found again.
     sizes: Vec<u16>,
     check_order: bool,
@@ -196,7 +194,6 @@ impl<'a> Records<'a> {
             start,
             at: start,
             stop,
-            touched: start,
             sizes: Vec::with_capacity(count.min(fit)),
             check_order: options.check_order,
             previous: &[],
@@ -278,27 +275,14 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    #[inline(always)]
-    fn is_running(&mut self, most: usize, bytes: &[u8]) -> bool {
-        self.at < self.touched || self.goes_on(most, bytes)
-    }
-
-    /// Has what lies ahead brought from memory.
-    #[inline(never)]
-    fn goes_on(&mut self, most: usize, bytes: &[u8]) -> bool {
-        if self.at >= self.stop || self.sizes.len() >= most {
-            return false;
-        }
-        touch(bytes, self.at, AHEAD);
-        // Not beyond what is to be read, so that it is asked again then.
-        self.touched = (self.at + AHEAD).min(self.stop);
-        true
+    fn is_running(&self, most: usize) -> bool {
+        self.at < self.stop && self.sizes.len() < most
     }
 
     /// Reads until the part's end is reached or there are `most` entries.
     fn read_all(&mut self, area: &Area<'a>, most: usize) -> Result<(), ReadError> {
         let (bytes, base) = (area.bytes.get(..area.end).unwrap_or_default(), head_len(area.kind));
-        while self.is_running(most, bytes) && self.sizes.len() < most {
+        while self.is_running(most) {
             if !self.quick_step(bytes, base) {
                 self.step(area)?;
             }
@@ -396,11 +380,7 @@ fn read_in_turn<'a>(parts: &mut [Records<'a>], area: &Area<'a>, most: usize) {
     let (bytes, base) = (area.bytes.get(..area.end).unwrap_or_default(), head_len(area.kind));
     if let [a, b, c, d] = parts {
         // None can run beyond its end unnoticed: it is asked before each step.
-        while a.is_running(most, bytes)
-            && b.is_running(most, bytes)
-            && c.is_running(most, bytes)
-            && d.is_running(most, bytes)
-        {
+        while a.is_running(most) && b.is_running(most) && c.is_running(most) && d.is_running(most) {
             let quick = [
                 a.quick_step(bytes, base),
                 b.quick_step(bytes, base),
