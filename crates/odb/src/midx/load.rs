@@ -155,6 +155,14 @@ impl Layers {
     }
 }
 
+impl Layers {
+    /// The lowest `count` layers; `None` if that is none.
+    pub(super) fn below(&self, count: usize) -> Option<Layers> {
+        let layers = self.layers.get(..count)?.to_vec();
+        (!layers.is_empty()).then_some(Layers { layers, chained: self.chained })
+    }
+}
+
 fn open(path: &Path, hash: HashKind, source: ByteSource, base: (u32, u32)) -> Result<Layer, LoadError> {
     let failed = |kind| LoadError { path: path.to_owned(), kind };
     let bytes = Bytes::open(path, source).map_err(|error| failed(LoadErrorKind::Io(error)))?;
