@@ -92,7 +92,7 @@ pub enum MidxError {
     /// what it replaces; then the new one holds.
     #[error("cannot {what} {}", path.display())]
     Io {
-        /// What was to be done: "read", "create", "remove", "link".
+        /// What was to be done: "read", "write", "create", "remove".
         what: &'static str,
         /// The file or directory.
         path: PathBuf,

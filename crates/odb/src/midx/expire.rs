@@ -7,7 +7,7 @@ use pack_format::midx::Midx;
 use pack_format::{MidxPack, MidxPos};
 
 use super::edit::{Editor, Outcome, WriteOptions};
-use super::write::{pack_mtime, remove};
+use super::write::pack_mtime;
 use super::{Layer, Layers, MidxError};
 use crate::source::Bytes;
 
@@ -63,7 +63,7 @@ impl Editor<'_> {
                 continue; // since a moment ago
             }
             for extension in FILES {
-                self.pack_path(name, extension).map_or(Ok(()), |path| remove(&path))?;
+                self.pack_path(name, extension).map_or(Ok(()), |path| self.remove(&path))?;
             }
         }
         Ok(gone)

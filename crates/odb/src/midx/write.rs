@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 
 use hashfile::FileMode;
 use hashfile::lock::{self, LockFile};
-use hashfile::publish::{IfExists, TempFile};
+use hashfile::publish::{self, DirSync, Fsync, IfExists, TempFile};
 use object::ObjectId;
 use pack_format::idx::Idx;
 use pack_format::midx::{self, Chain, Version};
@@ -232,15 +232,18 @@ impl Editor<'_> {
     pub(super) fn lock(&self, incremental: bool, write_chain: bool) -> Result<Option<LockFile>, MidxError> {
         let path = if incremental { chain_path(&self.objects) } else { root_path(&self.objects) };
         if incremental {
-            let dir = layer_dir(&self.objects);
-            hashfile::create_dir_all(&dir, self.publish.shared).map_err(MidxError::io("create", &dir))?;
+            for dir in [pack_dir(&self.objects), layer_dir(&self.objects)] {
+                let made = hashfile::create_dir_on(&*self.publish.fs, &dir, self.publish.shared);
+                made.map_err(MidxError::io("create", &dir))?;
+            }
         } else if !pack_dir(&self.objects).is_dir() {
             return Ok(None);
         }
         if incremental && !write_chain {
             return Ok(None);
         }
-        let options = lock::Options::default().fsync(self.publish.fsync).shared(self.publish.shared);
+        let options =
+            lock::Options::default().fsync(self.publish.fsync).shared(self.publish.shared).fs(self.publish.fs.clone());
         Ok(Some(LockFile::acquire(&path, &options)?))
     }
 
@@ -434,7 +437,7 @@ impl Editor<'_> {
             let (lock, checksum) = midx::write(lock, self.hash, names, rows, &options)
                 .map_err(|source| MidxError::Write { path: path.clone(), source })?;
             lock.commit()?;
-            remove(&chain_path(&self.objects))?;
+            self.remove(&chain_path(&self.objects))?;
             self.remove_files(&layer_dir(&self.objects), &EXTENSIONS, &HashSet::new())?;
             self.remove_files(&pack_dir(&self.objects), &EXTENSIONS, &HashSet::from([checksum]))?;
             return Ok(Outcome::Written { checksum, path, packs, objects });
@@ -446,7 +449,7 @@ impl Editor<'_> {
         let (temp, checksum) = midx::write(temp, self.hash, names, rows, &options)
             .map_err(|source| MidxError::Write { path: dir.clone(), source })?;
         if let Some(base) = frame.base.filter(|base| !base.is_chain()) {
-            self.make_layer(base)?;
+            self.make_layer(base, &publish)?;
         }
         let path = layer_path(&self.objects, &checksum, "midx");
         temp.persist(&path, IfExists::Replace)?;
@@ -458,32 +461,49 @@ impl Editor<'_> {
             io::Write::write_all(&mut lock, &chain.encode())
                 .map_err(MidxError::io("write", &chain_path(&self.objects)))?;
             lock.commit()?;
-            remove(&root_path(&self.objects))?;
+            if self.publish.fsync == Fsync::Full {
+                // The folder of layers may be new; only its content was synced so far.
+                let mut dirs = DirSync::new();
+                dirs.add_parent_of(&dir, &self.publish.fs);
+                dirs.finish()?;
+            }
+            self.remove(&root_path(&self.objects))?;
             self.remove_files(&pack_dir(&self.objects), &EXTENSIONS, &HashSet::new())?;
             self.remove_files(&dir, &EXTENSIONS, &chain.layers.iter().copied().collect())?;
         }
         Ok(Outcome::Written { checksum, path, packs, objects })
     }
 
-    /// Gives the single file, and what belongs to it, a second name among the layers.
-    fn make_layer(&self, base: &Layers) -> Result<(), MidxError> {
+    /// Makes a layer of the single file and what belongs to it, by copies.
+    fn make_layer(&self, base: &Layers, publish: &publish::Options) -> Result<(), MidxError> {
         for layer in base.layers() {
             let checksum = layer.midx().checksum();
-            for extension in EXTENSIONS {
-                let from = match extension {
-                    "midx" => root_path(&self.objects),
-                    _ => pack_dir(&self.objects).join(format!("multi-pack-index-{checksum}.{extension}")),
-                };
+            let copy = |bytes: &[u8], extension| {
+                let mut temp = TempFile::create_in(&layer_dir(&self.objects), "tmp_midx_", publish)?;
                 let to = layer_path(&self.objects, &checksum, extension);
-                // No chain is in force while there is a single file, so nobody reads what lies under that name.
-                remove(&to)?;
-                match fs::hard_link(&from, &to) {
-                    Err(error) if extension != "midx" && platform::is_gone(&error) => {}
-                    linked => linked.map_err(MidxError::io("link", &to))?,
+                io::Write::write_all(&mut temp, bytes).map_err(MidxError::io("write", temp.path()))?;
+                temp.persist(&to, IfExists::Replace)?;
+                Ok::<(), MidxError>(())
+            };
+            for extension in ["bitmap", "rev"] {
+                let from = pack_dir(&self.objects).join(format!("multi-pack-index-{checksum}.{extension}"));
+                match Bytes::open(&from, self.byte_source) {
+                    Ok(bytes) => copy(bytes.as_ref(), extension)?,
+                    Err(error) if platform::is_gone(&error) => {}
+                    Err(error) => return Err(MidxError::io("read", &from)(error)),
                 }
             }
+            copy(layer.midx().as_bytes(), "midx")?;
         }
         Ok(())
+    }
+
+    /// Removes a file that may be gone already.
+    pub(super) fn remove(&self, path: &Path) -> Result<(), MidxError> {
+        match self.publish.fs.remove_file(path) {
+            Err(error) if !platform::is_gone(&error) => Err(MidxError::io("remove", path)(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Removes the files of a multi-pack-index with those endings, but for those of the checksums to keep.
@@ -499,7 +519,7 @@ impl Editor<'_> {
             let Some(rest) = name.as_encoded_bytes().strip_prefix(PREFIX) else { continue };
             let stem = extensions.iter().find_map(|end| rest.strip_suffix(end.as_bytes())?.strip_suffix(b"."));
             if stem.is_some_and(|stem| !keep.contains(stem)) {
-                remove(&dir.join(&name))?;
+                self.remove(&dir.join(&name))?;
             }
         }
         Ok(())
@@ -553,12 +573,4 @@ pub(super) fn pack_mtime(path: &Path) -> io::Result<Option<i64>> {
         }
     };
     Ok(meta.is_file().then_some(seconds))
-}
-
-/// Removes a file that may be gone already.
-pub(super) fn remove(path: &Path) -> Result<(), MidxError> {
-    match fs::remove_file(path) {
-        Err(error) if !platform::is_gone(&error) => Err(MidxError::io("remove", path)(error)),
-        _ => Ok(()),
-    }
 }
