@@ -17,7 +17,7 @@ use crate::setup::{Part, Repository};
 const CHUNK: usize = 128 * 1024;
 
 /// Files of up to this many bytes are held: to deflate them in one go is faster.
-const HELD: u64 = 16 << 20;
+pub(crate) const HELD: u64 = 16 << 20;
 
 /// A store, and how objects are added to it.
 pub(crate) struct Objects(Writer);
@@ -79,15 +79,28 @@ impl Objects {
                 false => self.write(ObjectKind::Blob, &content),
             };
         }
-        // Read twice, so that nothing is written of what is there already.
+        match only_name {
+            true => name_of_file(file, size, self.store().hash_kind()),
+            false => self.write_large(file, 0, size),
+        }
+    }
+
+    /// Stores `size` bytes of a file from `at` on, where it stands, as a blob. They are read twice, so that nothing is
+    /// written of what is there already.
+    pub(crate) fn write_large(&mut self, file: &mut File, at: u64, size: u64) -> Result<ObjectId, ObjectsError> {
         let id = name_of_file(file, size, self.store().hash_kind())?;
-        if !only_name && !self.0.freshen(&id)? {
-            file.seek(SeekFrom::Start(0))?;
+        if !self.0.freshen(&id)? {
+            file.seek(SeekFrom::Start(at))?;
             if self.0.write_stream(ObjectKind::Blob, Some(size), file)? != id {
                 return Err(ObjectsError::Changed);
             }
         }
         Ok(id)
+    }
+
+    /// Stores content that comes in pieces, as many as there are.
+    pub(crate) fn write_stream(&mut self, kind: ObjectKind, input: impl Read) -> Result<ObjectId, ObjectsError> {
+        Ok(self.0.write_stream(kind, None, input)?)
     }
 
     /// Sees to it that all that was written is in the store.

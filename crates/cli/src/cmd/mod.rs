@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use crate::env::Environment;
 use crate::report::Failure;
 
+pub(crate) mod hash_object;
 pub(crate) mod hook;
 pub(crate) mod index;
 pub(crate) mod ls_files;
@@ -47,6 +48,12 @@ pub(crate) const ALL: &[Entry] = &[
         run: write_tree::run,
     },
     Entry { name: "read-tree", about: "make the index that of a tree", page: read_tree::page, run: read_tree::run },
+    Entry {
+        name: "hash-object",
+        about: "name the objects that files hold, and store them",
+        page: hash_object::page,
+        run: hash_object::run,
+    },
     Entry {
         name: "index",
         about: "show what an index file is made of, and what is wrong with it",

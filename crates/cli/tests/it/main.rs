@@ -6,6 +6,7 @@ use testkit::repo::{TestRepo, output};
 
 mod config;
 mod discovery;
+mod hash_object;
 mod hook;
 mod index;
 mod ls_files;
