@@ -259,6 +259,23 @@ impl<'a> Store<'a> {
         self.records.entry(slot, self.kind, Some(self.arena))
     }
 
+    /// The entry of this slot, and the slot behind it with the place of its record, if it is a record of version 2 or 3
+    /// and the first of its block or the one that `ahead` tells of.
+    #[inline]
+    pub(crate) fn in_passing(&self, slot: Slot, ahead: Option<(Slot, usize)>) -> Option<(Entry<'a>, (Slot, usize))> {
+        let (file, start) = match ahead {
+            _ if slot.place() == 0 => self.records.block_start(slot)?,
+            Some((expected, start)) if expected == slot => (*self.records.files.get(slot.file())?, start),
+            _ => return None,
+        };
+        let rest = file.get(start..)?;
+        let at = whole_head_len(rest, self.kind);
+        let (head, behind) = rest.split_at_checked(at)?;
+        let len = path_len(rest, at, self.kind)?;
+        let entry = Entry::new(head, behind.get(..len)?, self.kind);
+        Some((entry, (Slot(slot.0 + 1), start + record_len(at, len))))
+    }
+
     #[inline]
     pub(crate) fn path(&self, slot: Slot) -> &'a [u8] {
         self.entry(slot).path()
@@ -443,6 +460,18 @@ impl<'a> Records<'a> {
         Some(Entry::new(head, path, kind))
     }
 
+    /// The file of a slot that is the first of a block of version 2 or 3, and where that begins. Brings it into the cache.
+    #[inline(never)]
+    fn block_start(&self, slot: Slot) -> Option<(&'a [u8], usize)> {
+        let block = self.blocks.get(slot.file())?.get(slot.block_number()?)?;
+        if block.first.is_some() {
+            return None;
+        }
+        let file = *self.files.get(slot.file())?;
+        touch(file, block.at, BLOCK_TOUCH);
+        Some((file, block.at))
+    }
+
     /// The block that a slot is in, and its file, if it was not taken apart.
     fn unseen(&self, slot: Slot) -> Option<(&'a [u8], &Block<'a>)> {
         let block = self.blocks.get(slot.file())?.get(slot.block_number()?)?;
@@ -489,28 +518,36 @@ impl<'a> Block<'a> {
     fn expand_packed(&self, first: &'a [u8], file: &'a [u8], kind: HashKind, arena: &'a Bump) -> Whole<'a> {
         let mut places = [(0u32, 0u32); BLOCK_ENTRIES];
         let mut paths: Vec<u8> = Vec::with_capacity(self.count * (first.len() + 8));
-        let (mut at, mut start) = (self.at, 0);
+        touch(file, self.at, BLOCK_TOUCH);
+        let (mut at, mut start, mut end) = (self.at, 0, 0usize);
         for (n, place) in places.iter_mut().take(self.count).enumerate() {
             let rest = file.get(at..).unwrap_or_default();
             let head = whole_head_len(rest, kind);
             let field = rest.get(head..).unwrap_or_default();
             let (strip, number) = path_v4::decode(field).unwrap_or((0, 0));
             let suffix = field.get(number..).unwrap_or_default();
-            let len = path_v4::suffix_len(suffix).unwrap_or(0);
-            let end = paths.len();
+            let whole = be16(rest, head_len(kind) - 2) & NAME_MASK;
+            let keep = (end - start).saturating_sub(usize::try_from(strip).unwrap_or(usize::MAX));
+            // As a rule the length says where the path ends, which is faster than looking for the NUL.
+            let len = match usize::from(whole).checked_sub(keep) {
+                Some(len) if n > 0 && whole != NAME_MASK => len,
+                _ => path_v4::suffix_len(suffix).unwrap_or(0),
+            };
             if n == 0 {
                 paths.extend_from_slice(first);
             } else {
-                let keep = (end - start).saturating_sub(usize::try_from(strip).unwrap_or(usize::MAX));
                 paths.extend_from_within(start..start + keep);
                 paths.extend_from_slice(suffix.get(..len).unwrap_or_default());
             }
-            start = end;
-            *place = ((at - self.at) as u32, paths.len() as u32);
+            (start, end) = (end, paths.len());
+            *place = ((at - self.at) as u32, end as u32);
             at += head + number + len + 1;
         }
         let places = places.get(..self.count).unwrap_or_default();
-        Whole { places: arena.alloc_slice_copy(places), paths: Some(arena.alloc_slice_copy(&paths)) }
+        Whole {
+            places: arena.alloc_slice_copy(places),
+            paths: Some(arena.alloc_slice_copy(paths.get(..end).unwrap_or_default())),
+        }
     }
 }
 
