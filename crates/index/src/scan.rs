@@ -345,7 +345,7 @@ fn records_in_parts(
     let starts = match table {
         Some((starts, _)) if starts.len() == wanted => starts,
         // None, or one with few blocks: git makes as many as threads.
-        _ => likely_starts(area, start, stop.unwrap_or(area.end), wanted),
+        _ => likely_starts(area, start, stop.unwrap_or_else(|| likely_end(area, start, count)), wanted),
     };
     let stops = starts.iter().skip(1).copied().chain([stop.unwrap_or(usize::MAX)]);
     let mut parts: Vec<Records<'_>> =
@@ -676,8 +676,7 @@ fn cut_by_table(
 
 /// Places, the first at the first entry, that cut a version 2 or 3 file into parts of about the same length.
 ///
-/// `end` is where the entries end, or where the file does: that is hardly far from it. Since it may be the latter, the places
-/// are not certain.
+/// `end` is where the entries end, or about there, so that the places are not certain.
 fn likely_starts(area: &Area<'_>, start: usize, end: usize, wanted: usize) -> Vec<usize> {
     let bytes = area.bytes.get(..end).unwrap_or_default();
     let length = end.saturating_sub(start);
@@ -690,6 +689,26 @@ fn likely_starts(area: &Area<'_>, start: usize, end: usize, wanted: usize) -> Ve
         }
     }
     starts
+}
+
+/// About where `count` records that begin at `start` end, by the length of some of them: for parts of the same length.
+fn likely_end(area: &Area<'_>, start: usize, count: usize) -> usize {
+    const SAMPLES: usize = 8;
+    const RECORDS: usize = 32;
+    let bytes = area.bytes.get(..area.end).unwrap_or_default();
+    let length = area.end.saturating_sub(start);
+    let (mut records, mut taken) = (0, 0);
+    for n in 0..SAMPLES {
+        let Some(from) = anchor::find(bytes, start, start + length / SAMPLES * n, area.kind) else { continue };
+        let mut at = from;
+        for _ in 0..RECORDS {
+            let Some(end) = end_of(area, at).filter(|&end| end <= area.end) else { break };
+            (at, records) = (end, records + 1);
+        }
+        taken += at - from;
+    }
+    let likely = count as u128 * taken as u128 / u128::max(records, 1);
+    usize::try_from(likely).ok().and_then(|likely| likely.checked_add(start)).map_or(area.end, |end| end.min(area.end))
 }
 
 /// The blocks of extension `IEOT` and the end of the entries, if that and `EOIE` are sound.
