@@ -5,11 +5,12 @@
 //!
 //! * [`env`](mod@env), [`config`], [`number`], [`quote`] are variables and settings, and how git writes them.
 //! * [`options`] is a table of options, read the way git's commands read theirs.
-//! * [`refs`], [`revs`], [`index_ids`] lead from names to object ids, [`abbreviate`] back to short names.
+//! * [`refs`], [`revs`], [`index_ids`] lead from names to object ids, [`abbreviate`] back to short names, [`replace`]
+//!   says which objects stand in for others.
 //! * [`pathspec`] tells which paths operands mean.
 //! * [`index`](mod@index), [`objects`], [`worktree`], [`present`] and [`attributes`] are what commands work on that have
 //!   to do with the index.
-//! * [`progress`] shows meters.
+//! * [`progress`] shows meters, [`stdio`] is what much is read from and written to.
 
 #![forbid(unsafe_code)]
 
@@ -38,9 +39,11 @@ mod present;
 mod progress;
 mod quote;
 mod refs;
+mod replace;
 mod report;
 mod revs;
 mod setup;
+mod stdio;
 mod worktree;
 
 fn main() -> ExitCode {

@@ -130,7 +130,12 @@ impl Refs {
     pub(crate) fn list(&self, prefix: &str) -> Result<Vec<Ref>, Failure> {
         let failed = |error: &dyn std::fmt::Display| Failure::Fatal(format!("cannot read references: {error}"));
         let platform = self.store.iter().map_err(|error| failed(&error))?;
-        let iter = platform.all().map_err(|error| failed(&error))?;
+        // Names that cannot be a directory of references are looked for among all.
+        let iter = match prefix.as_bytes().as_bstr().try_into() {
+            Ok(prefix) => platform.prefixed(prefix),
+            Err(_) => platform.all(),
+        };
+        let iter = iter.map_err(|error| failed(&error))?;
         let mut out = Vec::new();
         for reference in iter {
             let mut reference = match reference {

@@ -1,20 +1,24 @@
 //! Revision arguments: from `v1.0^{tree}`, `HEAD~3`, `a..b` to object ids (gitrevisions).
 //!
-//! Not understood, and refused by name: dates and upstreams in `@{...}`, commit message searches (`:/text`, `^{/text}`),
-//! and paths in the index (`:path`). A server never sends them.
+//! Not understood, and refused by name: dates and upstreams in `@{...}`, and commit message searches (`:/text`,
+//! `^{/text}`). Paths, in trees and in the index, are [`path`]'s.
 
 use std::cell::OnceCell;
 use std::collections::{BinaryHeap, HashMap};
 
 use object::commit::Commit;
 use object::tag::Tag;
-use object::{ObjectId, ObjectKind, Prefix, tree};
+use object::{ObjectId, ObjectKind, Prefix};
 use odb::{PrefixMatch, Store};
 use revwalk::Shallow;
 
+use self::path::Staged;
 use crate::refs::Refs;
+use crate::replace::Replacements;
 use crate::report::{self, Failure, chain};
 use crate::setup::Repository;
+
+pub(crate) mod path;
 
 /// What revision arguments add up to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +51,8 @@ enum Hint {
 enum Miss {
     /// It names nothing: the caller says so in its own words.
     Unknown,
+    /// An abbreviated id that several objects have, which has been said.
+    Ambiguous,
     /// Something worse.
     Failed(Failure),
 }
@@ -62,13 +68,22 @@ pub(crate) struct Revisions<'a> {
     repository: &'a Repository,
     store: &'a Store,
     shallow: &'a Shallow,
+    replacements: Option<&'a Replacements>,
     refs: OnceCell<Refs>,
+    staged: OnceCell<Vec<Staged>>,
 }
 
 impl<'a> Revisions<'a> {
     /// Over an open store. References are opened when the first name is looked up.
     pub(crate) fn new(repository: &'a Repository, store: &'a Store, shallow: &'a Shallow) -> Self {
-        Revisions { repository, store, shallow, refs: OnceCell::new() }
+        let (refs, staged) = (OnceCell::new(), OnceCell::new());
+        Revisions { repository, store, shallow, replacements: None, refs, staged }
+    }
+
+    /// Objects are read as `replacements` has them.
+    pub(crate) fn replacing(mut self, replacements: &'a Replacements) -> Self {
+        self.replacements = Some(replacements);
+        self
     }
 
     /// The references.
@@ -87,7 +102,9 @@ impl<'a> Revisions<'a> {
         match self.try_add(text, not, tips) {
             Ok(()) => Ok(()),
             Err(Miss::Failed(failure)) => Err(failure),
-            Err(Miss::Unknown) => Err(Failure::Fatal(format!("bad revision '{}'", String::from_utf8_lossy(text)))),
+            Err(Miss::Unknown | Miss::Ambiguous) => {
+                Err(Failure::Fatal(format!("bad revision '{}'", String::from_utf8_lossy(text))))
+            }
         }
     }
 
@@ -130,7 +147,7 @@ impl<'a> Revisions<'a> {
     pub(crate) fn name(&self, text: &[u8]) -> Result<Option<ObjectId>, Failure> {
         match self.resolve(text, Hint::Any) {
             Ok(id) => Ok(Some(id)),
-            Err(Miss::Unknown) => Ok(None),
+            Err(Miss::Unknown | Miss::Ambiguous) => Ok(None),
             Err(Miss::Failed(failure)) => Err(failure),
         }
     }
@@ -158,7 +175,7 @@ impl<'a> Revisions<'a> {
         let right = or_head(&text[at + if symmetric { 3 } else { 2 }..]);
         let known = |result: Result<ObjectId, Miss>| match result {
             Ok(id) => Ok(Some(id)),
-            Err(Miss::Unknown) => Ok(None),
+            Err(Miss::Unknown | Miss::Ambiguous) => Ok(None),
             Err(failed) => Err(failed),
         };
         let (Some(left), Some(right)) =
@@ -209,23 +226,8 @@ impl<'a> Revisions<'a> {
     /// One object name, without ranges and exclusions.
     fn resolve(&self, text: &[u8], hint: Hint) -> Result<ObjectId, Miss> {
         match self.resolve_name(text, hint) {
-            Err(Miss::Unknown) => {}
-            other => return other,
-        }
-        // `revision:path`; a colon inside braces belongs to something else.
-        let mut depth = 0;
-        let colon = text.iter().position(|&byte| {
-            match byte {
-                b'{' => depth += 1,
-                b'}' => depth -= 1,
-                _ => {}
-            }
-            byte == b':' && depth == 0
-        });
-        match colon {
-            None => Err(Miss::Unknown),
-            Some(0) => Err(unsupported(text)),
-            Some(at) => self.resolve_path(&text[..at], &text[at + 1..]),
+            Err(Miss::Unknown) => self.resolve_path(text, false)?.object().ok_or(Miss::Unknown),
+            other => other,
         }
     }
 
@@ -260,11 +262,11 @@ impl<'a> Revisions<'a> {
         }
         // What `git describe` prints: anything, `-g`, an abbreviated id.
         if let Some(at) = rfind(text, b"-g")
-            && let Some(id) = self.abbreviated(&text[at + 2..], Hint::Committish)?
+            && let Ok(id) = self.abbreviated(&text[at + 2..], Hint::Committish)
         {
             return Ok(id);
         }
-        self.abbreviated(text, hint)?.ok_or(Miss::Unknown)
+        self.abbreviated(text, hint)
     }
 
     fn reference(&self, name: &[u8]) -> Result<Option<ObjectId>, Failure> {
@@ -272,13 +274,12 @@ impl<'a> Revisions<'a> {
         Ok(self.refs()?.find_short(name)?.map(|found| found.id))
     }
 
-    /// An abbreviated id; `None` if nothing, or nothing certain, begins so.
-    fn abbreviated(&self, text: &[u8], hint: Hint) -> Result<Option<ObjectId>, Failure> {
-        let Ok(prefix) = Prefix::from_hex(text, self.repository.hash) else { return Ok(None) };
-        let failed = |error: &odb::ReadError| Failure::Fatal(chain(error));
-        match self.store.prefix(&prefix).map_err(|error| failed(&error))? {
-            PrefixMatch::None => Ok(None),
-            PrefixMatch::One(id) => Ok(Some(id)),
+    /// An abbreviated id.
+    fn abbreviated(&self, text: &[u8], hint: Hint) -> Result<ObjectId, Miss> {
+        let Ok(prefix) = Prefix::from_hex(text, self.repository.hash) else { return Err(Miss::Unknown) };
+        match self.store.prefix(&prefix).map_err(|error| Failure::Fatal(chain(&error)))? {
+            PrefixMatch::None => Err(Miss::Unknown),
+            PrefixMatch::One(id) => Ok(id),
             PrefixMatch::Many(ids) => {
                 let mut fitting = Vec::new();
                 for id in ids {
@@ -287,10 +288,10 @@ impl<'a> Revisions<'a> {
                     }
                 }
                 if let [id] = fitting[..] {
-                    return Ok(Some(id));
+                    return Ok(id);
                 }
                 report::say(&format!("error: short object ID {} is ambiguous\n", String::from_utf8_lossy(text)));
-                Ok(None)
+                Err(Miss::Ambiguous)
             }
         }
     }
@@ -321,8 +322,13 @@ impl<'a> Revisions<'a> {
         Ok(id)
     }
 
+    /// A part of a longer name.
+    fn inner(&self, text: &[u8], hint: Hint) -> Result<ObjectId, Miss> {
+        self.resolve_name(text, hint).map_err(|miss| if matches!(miss, Miss::Ambiguous) { Miss::Unknown } else { miss })
+    }
+
     fn commit(&self, text: &[u8]) -> Result<ObjectId, Miss> {
-        let id = self.resolve_name(text, Hint::Committish)?;
+        let id = self.inner(text, Hint::Committish)?;
         self.peel(id, Some(ObjectKind::Commit))?.ok_or(Miss::Unknown)
     }
 
@@ -335,14 +341,14 @@ impl<'a> Revisions<'a> {
             b"blob" => (Some(ObjectKind::Blob), Hint::Any),
             b"tag" => (Some(ObjectKind::Tag), Hint::Any),
             b"object" => {
-                let id = self.resolve_name(base, Hint::Any)?;
+                let id = self.inner(base, Hint::Any)?;
                 self.kind(&id)?.ok_or(Miss::Unknown)?;
                 return Ok(id);
             }
             [b'/', ..] => return Err(unsupported(text)),
             _ => return Err(Miss::Unknown),
         };
-        let id = self.resolve_name(base, hint)?;
+        let id = self.inner(base, hint)?;
         self.peel(id, kind)?.ok_or(Miss::Unknown)
     }
 
@@ -369,36 +375,22 @@ impl<'a> Revisions<'a> {
         })
     }
 
-    /// `revision:path`.
-    fn resolve_path(&self, revision: &[u8], path: &[u8]) -> Result<ObjectId, Miss> {
-        let id = self.resolve_name(revision, Hint::Treeish)?;
-        let mut id = self.peel(id, Some(ObjectKind::Tree))?.ok_or(Miss::Unknown)?;
-        let mut bytes = Vec::new();
-        for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
-            bytes.clear();
-            let kind = self.store.read(&id, &mut bytes).map_err(|error| Failure::Fatal(chain(&error)))?;
-            if kind != ObjectKind::Tree {
-                return Err(Miss::Unknown);
-            }
-            let mut next = None;
-            for entry in tree::Entries::new(&bytes, self.repository.hash) {
-                let entry = entry.map_err(|error| Failure::Fatal(format!("tree {id}: {error}")))?;
-                if entry.name == name {
-                    next = Some(entry.id);
-                    break;
-                }
-            }
-            id = next.ok_or(Miss::Unknown)?;
-        }
-        Ok(id)
-    }
-
     fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>, Failure> {
-        match self.store.header(id) {
+        match self.store.header(&self.real(id)?) {
             Ok(header) => Ok(Some(header.kind)),
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(Failure::Fatal(chain(&error))),
         }
+    }
+
+    /// The object whose content `id` has.
+    fn real(&self, id: &ObjectId) -> Result<ObjectId, Failure> {
+        self.replacements.map_or(Ok(*id), |replacements| replacements.of(id))
+    }
+
+    /// Reads an object that has to be there.
+    fn read(&self, id: &ObjectId, out: &mut Vec<u8>) -> Result<ObjectKind, Failure> {
+        self.store.read(&self.real(id)?, out).map_err(|error| Failure::Fatal(chain(&error)))
     }
 
     /// What `id` is behind its tags, down to an object of kind `want` (or to whatever is no tag). `None` if it is
@@ -414,11 +406,11 @@ impl<'a> Revisions<'a> {
             bytes.clear();
             match kind {
                 ObjectKind::Tag => {
-                    self.store.read(&id, &mut bytes).map_err(|error| Failure::Fatal(chain(&error)))?;
+                    self.read(&id, &mut bytes)?;
                     id = Tag::parse(&bytes, self.repository.hash).map_err(|error| failed(&error))?.target();
                 }
                 ObjectKind::Commit if want == Some(ObjectKind::Tree) => {
-                    self.store.read(&id, &mut bytes).map_err(|error| Failure::Fatal(chain(&error)))?;
+                    self.read(&id, &mut bytes)?;
                     let commit = Commit::parse(&bytes, self.repository.hash).map_err(|error| failed(&error))?;
                     return Ok(Some(commit.tree()));
                 }
@@ -430,7 +422,7 @@ impl<'a> Revisions<'a> {
     /// A commit's parents, as the shallow file and grafts leave them, and its time.
     fn links(&self, id: &ObjectId) -> Result<(Vec<ObjectId>, u64), Failure> {
         let mut bytes = Vec::new();
-        let kind = self.store.read(id, &mut bytes).map_err(|error| Failure::Fatal(chain(&error)))?;
+        let kind = self.read(id, &mut bytes)?;
         if kind != ObjectKind::Commit {
             return Err(Failure::Fatal(format!("object {id} is a {}, not a commit", kind.name())));
         }

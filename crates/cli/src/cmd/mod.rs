@@ -5,12 +5,15 @@ use std::ffi::OsString;
 use crate::env::Environment;
 use crate::report::Failure;
 
+pub(crate) mod cat_file;
 pub(crate) mod hash_object;
 pub(crate) mod hook;
 pub(crate) mod index;
 pub(crate) mod ls_files;
 pub(crate) mod pack_objects;
+pub(crate) mod prune_packed;
 pub(crate) mod read_tree;
+pub(crate) mod show_index;
 pub(crate) mod update_index;
 pub(crate) mod write_tree;
 
@@ -53,6 +56,19 @@ pub(crate) const ALL: &[Entry] = &[
         about: "name the objects that files hold, and store them",
         page: hash_object::page,
         run: hash_object::run,
+    },
+    Entry {
+        name: "cat-file",
+        about: "show objects, or what is known about them",
+        page: cat_file::page,
+        run: cat_file::run,
+    },
+    Entry { name: "show-index", about: "list the index of a pack", page: show_index::page, run: show_index::run },
+    Entry {
+        name: "prune-packed",
+        about: "delete loose objects that packs have as well",
+        page: prune_packed::page,
+        run: prune_packed::run,
     },
     Entry {
         name: "index",

@@ -16,6 +16,7 @@ use self::input::{Input, Request, read_input};
 use self::settings::{Configured, Output, settle};
 use self::typed::{Missing, Progress, TABLE, Typed};
 use crate::env::Environment;
+use crate::stdio;
 use crate::progress::Meter;
 use crate::report::{self, Failure, chain};
 use crate::setup::Repository;
@@ -155,7 +156,7 @@ fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(),
         .index_offset_limit(settings.index_offset_limit);
     let outcome = match &settings.output {
         Output::Stdout => {
-            let stdout = stdout_file().map_err(|error| Failure::output("cannot open standard output", error))?;
+            let stdout = stdio::stdout()?;
             pack_objects::write_stream(&selection, &write, stdout, observer)
         }
         Output::Files(base) => pack_objects::write_to_disk(&selection, &write, base, observer),
@@ -193,18 +194,4 @@ fn add_tags(store: &Store, tags: &[(ObjectId, ObjectId)], ids: &mut Vec<ObjectId
         ids.extend(revwalk::peel(store, tag).map_err(|error| Failure::Fatal(chain(&error)))?.tags);
     }
     Ok(())
-}
-
-/// Standard output as a file of its own, past the buffer of the standard library, so that the kernel can copy into it.
-fn stdout_file() -> io::Result<std::fs::File> {
-    #[cfg(unix)]
-    {
-        use std::os::fd::AsFd as _;
-        io::stdout().as_fd().try_clone_to_owned().map(std::fs::File::from)
-    }
-    #[cfg(windows)]
-    {
-        use std::os::windows::io::AsHandle as _;
-        io::stdout().as_handle().try_clone_to_owned().map(std::fs::File::from)
-    }
 }

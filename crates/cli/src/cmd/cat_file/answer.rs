@@ -1,0 +1,309 @@
+//! Answers about objects whose ids are known.
+
+use std::fs;
+use std::io::Read;
+use std::sync::Arc;
+
+use object::{ObjectId, ObjectKind};
+use odb::{Location, ObjectStream, Pack, ReadError, Scratch, Store};
+use pack_format::entry::EntryKind;
+use pack_format::{IdxPos, PackOffset};
+
+use super::format::{Known, Wants};
+use super::one::say;
+use super::output::Output;
+use super::typed::{Batch, BatchKind, Leave};
+use crate::replace::Replacements;
+use crate::report::{self, Failure};
+use crate::stdio::BLOCK;
+
+/// Objects of this size or more are written piece by piece, if they are stored so that they can be read so.
+const STREAMED: u64 = 512 << 10;
+
+/// A loose file of this length or more may hold such an object.
+const STREAMED_LOOSE: u64 = 32 << 10;
+
+/// An object to answer about.
+pub(super) struct Request<'r> {
+    pub(super) id: ObjectId,
+    pub(super) mode: Option<u32>,
+    /// What named it, for messages; `None`: its id.
+    pub(super) name: Option<&'r [u8]>,
+    pub(super) rest: &'r [u8],
+    /// Where it is, if that is known.
+    pub(super) place: Option<(&'r Arc<Pack>, IdxPos, PackOffset)>,
+}
+
+/// What all answers have in common.
+pub(super) struct Answers<'a> {
+    store: &'a Store,
+    replacements: &'a Replacements,
+    batch: &'a Batch,
+    wants: Wants,
+    null: ObjectId,
+}
+
+/// Buffers that answers reuse.
+#[derive(Default)]
+pub(super) struct Buffers {
+    scratch: Scratch,
+    content: Vec<u8>,
+}
+
+/// Content, in hand or on its way.
+enum Content {
+    Whole(ObjectKind),
+    Stream(ObjectStream),
+}
+
+impl<'a> Answers<'a> {
+    pub(super) fn new(store: &'a Store, replacements: &'a Replacements, batch: &'a Batch) -> Self {
+        let mut wants = batch.format.wants();
+        wants.kind |= batch.filter != Leave::Nothing;
+        wants.size |= matches!(batch.filter, Leave::LargeBlobs(_));
+        Answers { store, replacements, batch, wants, null: store.hash_kind().null() }
+    }
+
+    /// Whether lines are split at their first white space.
+    pub(super) fn splits_lines(&self) -> bool {
+        self.wants.rest
+    }
+
+    /// Says in place of an answer why there is none.
+    pub(super) fn status(&self, name: &[u8], status: &str, out: &mut Output) -> Result<(), Failure> {
+        let text = out.text();
+        text.extend_from_slice(name);
+        text.push(b' ');
+        text.extend_from_slice(status.as_bytes());
+        text.push(self.batch.delim_out);
+        out.settle()
+    }
+
+    /// Says where a path led to instead.
+    pub(super) fn path_status(&self, status: &str, path: &[u8], out: &mut Output) -> Result<(), Failure> {
+        let text = out.text();
+        text.extend_from_slice(format!("{status} {}", path.len()).as_bytes());
+        text.push(self.batch.delim_out);
+        text.extend_from_slice(path);
+        text.push(self.batch.delim_out);
+        out.settle()
+    }
+
+    /// Answers, with content if `kind` says so.
+    pub(super) fn answer(
+        &self,
+        request: &Request<'_>,
+        kind: BatchKind,
+        buffers: &mut Buffers,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        let real = if self.batch.all_objects { request.id } else { self.replacements.of(&request.id)? };
+        let contents = kind == BatchKind::Contents;
+        let mut known = Known {
+            id: &request.id,
+            kind: ObjectKind::Blob,
+            size: 0,
+            mode: request.mode,
+            disk_size: 0,
+            delta_base: &self.null,
+            rest: request.rest,
+        };
+        // Where all objects are answered about and only their names are wanted, they are not looked at.
+        let mut content = None;
+        let mut missing = false;
+        if contents && self.batch.filter == Leave::Nothing {
+            match self.content(&real, request, buffers) {
+                Ok(found) => {
+                    (known.kind, known.size) = match &found {
+                        Content::Whole(kind) => (*kind, buffers.content.len() as u64),
+                        Content::Stream(stream) => (stream.header().kind, stream.header().size),
+                    };
+                    content = Some(found);
+                }
+                Err(error) => {
+                    say(&error);
+                    if !error.is_missing() && self.store.header(&real).is_ok() {
+                        return Err(Failure::Fatal(format!("unable to stream {} to stdout", request.id)));
+                    }
+                    missing = true;
+                }
+            }
+        } else if self.wants.kind || self.wants.size {
+            let header = match request.place {
+                Some((pack, _, at)) => pack.header(at).or_else(|_| self.store.header(&real)),
+                None => self.store.header(&real),
+            };
+            match header {
+                Ok(header) => (known.kind, known.size) = (header.kind, header.size),
+                Err(error) => {
+                    say(&error);
+                    missing = true;
+                }
+            }
+        } else if !self.batch.all_objects && !(self.wants.disk_size || self.wants.delta_base) {
+            missing = match self.store.contains(&real) {
+                Ok(there) => !there,
+                Err(error) => {
+                    say(&error);
+                    true
+                }
+            };
+        }
+        let base;
+        if !missing && (self.wants.disk_size || self.wants.delta_base) {
+            match self.stored(&real, request) {
+                Ok(stored) => {
+                    base = stored.1.unwrap_or(self.null);
+                    (known.disk_size, known.delta_base) = (stored.0, &base);
+                }
+                Err(error) => {
+                    say(&error);
+                    missing = true;
+                }
+            }
+        }
+        if missing {
+            return match (request.mode, request.name) {
+                (Some(0o160_000), _) => self.status(request.id.to_hex().as_bytes(), "submodule", out),
+                (_, Some(name)) => self.status(name, "missing", out),
+                (_, None) => self.status(request.id.to_hex().as_bytes(), "missing", out),
+            };
+        }
+        if self.leaves_out(&known) {
+            return match request.name {
+                _ if self.batch.all_objects => Ok(()),
+                Some(name) => self.status(name, "excluded", out),
+                None => self.status(request.id.to_hex().as_bytes(), "excluded", out),
+            };
+        }
+        if contents && content.is_none() {
+            let found = self.content(&real, request, buffers).map_err(|error| {
+                say(&error);
+                Failure::Fatal(format!("object {} disappeared", request.id))
+            })?;
+            content = Some(found);
+        }
+        let text = out.text();
+        self.batch.format.put(&known, text);
+        text.push(self.batch.delim_out);
+        match content {
+            None => {}
+            Some(Content::Whole(_)) => {
+                out.content(&buffers.content)?;
+                out.text().push(self.batch.delim_out);
+            }
+            Some(Content::Stream(stream)) => {
+                self.copy(&request.id, stream, buffers, out)?;
+                out.text().push(self.batch.delim_out);
+            }
+        }
+        out.settle()
+    }
+
+    fn leaves_out(&self, known: &Known<'_>) -> bool {
+        match self.batch.filter {
+            Leave::Nothing => false,
+            Leave::Blobs => known.kind == ObjectKind::Blob,
+            Leave::LargeBlobs(size) => known.kind == ObjectKind::Blob && known.size >= size,
+            Leave::OtherThan(kind) => known.kind != kind,
+        }
+    }
+
+    /// Reads an object into the buffer, or opens it if it is too large for that.
+    fn content(&self, id: &ObjectId, request: &Request<'_>, buffers: &mut Buffers) -> Result<Content, ReadError> {
+        let found;
+        let place = match request.place {
+            Some(place) => Some(place),
+            None => {
+                found = self.store.find(id)?.ok_or(ReadError::Missing { id: *id })?;
+                match &found {
+                    Location::Packed { pack, pos, at } => Some((pack, *pos, *at)),
+                    Location::Loose { source } => {
+                        let len = fs::metadata(self.store.loose_path_of(id, *source)).map_or(0, |meta| meta.len());
+                        if len >= STREAMED_LOOSE {
+                            return self.store.stream(id).map(Content::Stream);
+                        }
+                        None
+                    }
+                    _ => None,
+                }
+            }
+        };
+        if let Some((pack, _, at)) = place {
+            if let Ok((header, _)) = pack.entry(at)
+                && !header.kind.is_delta()
+                && header.size >= STREAMED
+            {
+                return self.store.stream(id).map(Content::Stream);
+            }
+            if let Ok(kind) = pack.read(at, &mut buffers.scratch, &mut buffers.content) {
+                return Ok(Content::Whole(kind));
+            }
+            // The store knows of other copies.
+        }
+        self.store.read_with(id, &mut buffers.scratch, &mut buffers.content).map(Content::Whole)
+    }
+
+    /// Writes a stream.
+    fn copy(
+        &self,
+        id: &ObjectId,
+        mut stream: ObjectStream,
+        buffers: &mut Buffers,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        let block = &mut buffers.content;
+        block.resize(BLOCK, 0);
+        loop {
+            let read = stream.read(block).map_err(|error| {
+                report::say(&format!("error: {error}\n"));
+                Failure::Fatal(format!("unable to stream {id} to stdout"))
+            })?;
+            match block.get(..read) {
+                None | Some([]) => return Ok(()),
+                Some(part) => out.content(part)?,
+            }
+        }
+    }
+
+    /// How many bytes the object takes in its file, and the object it is a delta on.
+    fn stored(&self, id: &ObjectId, request: &Request<'_>) -> Result<(u64, Option<ObjectId>), ReadError> {
+        let found;
+        let (pack, pos, at) = match request.place {
+            Some(place) => place,
+            None => {
+                found = self.store.find(id)?.ok_or(ReadError::Missing { id: *id })?;
+                match &found {
+                    Location::Packed { pack, pos, at } => (pack, *pos, *at),
+                    Location::Loose { source } => {
+                        let path = self.store.loose_path_of(id, *source);
+                        let meta = fs::metadata(&path).map_err(|source| ReadError::Io { path, source })?;
+                        return Ok((meta.len(), None));
+                    }
+                    _ => return Err(ReadError::Missing { id: *id }),
+                }
+            }
+        };
+        let size = match self.wants.disk_size {
+            true => {
+                let order = pack.order()?;
+                order.end(order.pack_pos(pos)).get() - at.get()
+            }
+            false => 0,
+        };
+        let base = match self.wants.delta_base {
+            true => match pack.entry(at)?.0.kind {
+                EntryKind::RefDelta { base } => Some(base),
+                kind => match pack.base_of(at, &kind)? {
+                    None => None,
+                    Some(base) => {
+                        let order = pack.order()?;
+                        order.pos_at(base).map(|pos| pack.idx().id(order.idx_pos(pos)))
+                    }
+                },
+            },
+            false => None,
+        };
+        Ok((size, base))
+    }
+}
