@@ -26,6 +26,7 @@ const VARIABLES: &[(&str, &str)] = &[
 
 /// Options that are a variable set to a value.
 const SWITCHES: &[(&str, &str, &str)] = &[
+    ("--no-replace-objects", "GIT_NO_REPLACE_OBJECTS", "1"),
     ("--literal-pathspecs", "GIT_LITERAL_PATHSPECS", "1"),
     ("--no-literal-pathspecs", "GIT_LITERAL_PATHSPECS", "0"),
     ("--glob-pathspecs", "GIT_GLOB_PATHSPECS", "1"),
@@ -34,16 +35,8 @@ const SWITCHES: &[(&str, &str, &str)] = &[
 ];
 
 /// Options without effect here.
-const IGNORED: &[&str] = &[
-    "-p",
-    "--paginate",
-    "-P",
-    "--no-pager",
-    "--no-lazy-fetch",
-    "--no-replace-objects",
-    "--no-optional-locks",
-    "--no-advice",
-];
+const IGNORED: &[&str] =
+    &["-p", "--paginate", "-P", "--no-pager", "--no-lazy-fetch", "--no-optional-locks", "--no-advice"];
 
 /// What stands behind the global options.
 #[derive(Debug, PartialEq, Eq)]

@@ -16,10 +16,10 @@ use self::input::{Input, Request, read_input};
 use self::settings::{Configured, Output, settle};
 use self::typed::{Missing, Progress, TABLE, Typed};
 use crate::env::Environment;
-use crate::stdio;
 use crate::progress::Meter;
 use crate::report::{self, Failure, chain};
 use crate::setup::Repository;
+use crate::stdio;
 
 mod input;
 mod settings;

@@ -11,10 +11,10 @@ use odb::{Observer, Pack};
 
 use crate::env::Environment;
 use crate::options::{Table, flag};
-use crate::stdio;
 use crate::progress::Meter;
 use crate::report::{self, Failure, chain, plain_io};
 use crate::setup::Repository;
+use crate::stdio;
 
 /// What `--help` says in front of the list of options.
 const ABOUT: &str = "\

@@ -7,9 +7,9 @@ use object::{HashKind, ObjectId};
 
 use crate::env::Environment;
 use crate::options::{Given, Spec, Table, Takes};
-use crate::stdio;
 use crate::report::{self, Failure, plain_io};
 use crate::setup::Repository;
+use crate::stdio;
 
 /// What `--help` says in front of the list of options.
 const ABOUT: &str = "\
@@ -119,8 +119,8 @@ fn list_v2(input: &mut impl Read, hash: HashKind, count: u32, out: &mut impl Wri
             if offset & 0x7fff_ffff != wide {
                 return Err(Failure::fatal("inconsistent 64b offset index"));
             }
-            let bytes = table(input, 1, 8)?
-                .ok_or_else(|| Failure::Fatal(format!("unable to read 64b offset {wide}")))?;
+            let bytes =
+                table(input, 1, 8)?.ok_or_else(|| Failure::Fatal(format!("unable to read 64b offset {wide}")))?;
             offset = u64::from_be_bytes(*bytes.first_chunk().unwrap_or(&[0; 8]));
             wide += 1;
         }

@@ -97,9 +97,10 @@ impl Revisions<'_> {
             [b':', rest @ ..] => {
                 let (stage, path) = stage_of(rest);
                 let path = self.from_top(path)?;
-                Ok(self.staged(&path)?.find(|staged| staged.stage == stage).map_or(Named::Missing, |staged| {
-                    Named::Object(staged.id, Some(staged.mode))
-                }))
+                Ok(self
+                    .staged(&path)?
+                    .find(|staged| staged.stage == stage)
+                    .map_or(Named::Missing, |staged| Named::Object(staged.id, Some(staged.mode))))
             }
             _ => {
                 let (revision, path) = split(text).ok_or(Miss::Unknown)?;

@@ -4,6 +4,7 @@ use std::process::Output;
 
 use testkit::repo::{TestRepo, output};
 
+mod cat_file;
 mod config;
 mod discovery;
 mod hash_object;
@@ -11,6 +12,8 @@ mod hook;
 mod index;
 mod ls_files;
 mod packs;
+mod prune_packed;
+mod show_index;
 mod trees;
 mod update_index;
 mod usage;

@@ -2,12 +2,9 @@
 
 use std::fs;
 use std::io::Read;
-use std::sync::Arc;
 
 use object::{ObjectId, ObjectKind};
-use odb::{Location, ObjectStream, Pack, ReadError, Scratch, Store};
-use pack_format::entry::EntryKind;
-use pack_format::{IdxPos, PackOffset};
+use odb::{Location, ObjectStream, ReadError, Scratch, Store};
 
 use super::format::{Known, Wants};
 use super::one::say;
@@ -31,7 +28,7 @@ pub(super) struct Request<'r> {
     pub(super) name: Option<&'r [u8]>,
     pub(super) rest: &'r [u8],
     /// Where it is, if that is known.
-    pub(super) place: Option<(&'r Arc<Pack>, IdxPos, PackOffset)>,
+    pub(super) place: Option<Location>,
 }
 
 /// What all answers have in common.
@@ -129,9 +126,9 @@ impl<'a> Answers<'a> {
                 }
             }
         } else if self.wants.kind || self.wants.size {
-            let header = match request.place {
-                Some((pack, _, at)) => pack.header(at).or_else(|_| self.store.header(&real)),
-                None => self.store.header(&real),
+            let header = match &request.place {
+                Some(Location::Packed { pack, at, .. }) => pack.header(*at).or_else(|_| self.store.header(&real)),
+                _ => self.store.header(&real),
             };
             match header {
                 Ok(header) => (known.kind, known.size) = (header.kind, header.size),
@@ -151,11 +148,16 @@ impl<'a> Answers<'a> {
         }
         let base;
         if !missing && (self.wants.disk_size || self.wants.delta_base) {
-            match self.stored(&real, request) {
-                Ok(stored) => {
-                    base = stored.1.unwrap_or(self.null);
-                    (known.disk_size, known.delta_base) = (stored.0, &base);
+            let stored = match &request.place {
+                Some(place) => self.store.entry_at(&real, place.clone()),
+                None => self.store.entry(&real).map(Some),
+            };
+            match stored {
+                Ok(Some(stored)) => {
+                    base = stored.delta_base.unwrap_or(self.null);
+                    (known.disk_size, known.delta_base) = (stored.disk_size, &base);
                 }
+                Ok(None) => missing = true,
                 Err(error) => {
                     say(&error);
                     missing = true;
@@ -212,34 +214,33 @@ impl<'a> Answers<'a> {
     /// Reads an object into the buffer, or opens it if it is too large for that.
     fn content(&self, id: &ObjectId, request: &Request<'_>, buffers: &mut Buffers) -> Result<Content, ReadError> {
         let found;
-        let place = match request.place {
-            Some(place) => Some(place),
+        let place = match &request.place {
+            Some(place) => place,
             None => {
                 found = self.store.find(id)?.ok_or(ReadError::Missing { id: *id })?;
-                match &found {
-                    Location::Packed { pack, pos, at } => Some((pack, *pos, *at)),
-                    Location::Loose { source } => {
-                        let len = fs::metadata(self.store.loose_path_of(id, *source)).map_or(0, |meta| meta.len());
-                        if len >= STREAMED_LOOSE {
-                            return self.store.stream(id).map(Content::Stream);
-                        }
-                        None
-                    }
-                    _ => None,
-                }
+                &found
             }
         };
-        if let Some((pack, _, at)) = place {
-            if let Ok((header, _)) = pack.entry(at)
-                && !header.kind.is_delta()
-                && header.size >= STREAMED
-            {
-                return self.store.stream(id).map(Content::Stream);
+        match place {
+            Location::Packed { pack, at, .. } => {
+                if let Ok((header, _)) = pack.entry(*at)
+                    && !header.kind.is_delta()
+                    && header.size >= STREAMED
+                {
+                    return self.store.stream(id).map(Content::Stream);
+                }
+                if let Ok(kind) = pack.read(*at, &mut buffers.scratch, &mut buffers.content) {
+                    return Ok(Content::Whole(kind));
+                }
+                // The store knows of other copies.
             }
-            if let Ok(kind) = pack.read(at, &mut buffers.scratch, &mut buffers.content) {
-                return Ok(Content::Whole(kind));
+            Location::Loose { source } => {
+                let len = fs::metadata(self.store.loose_path_of(id, *source)).map_or(0, |meta| meta.len());
+                if len >= STREAMED_LOOSE {
+                    return self.store.stream(id).map(Content::Stream);
+                }
             }
-            // The store knows of other copies.
+            _ => {}
         }
         self.store.read_with(id, &mut buffers.scratch, &mut buffers.content).map(Content::Whole)
     }
@@ -264,46 +265,5 @@ impl<'a> Answers<'a> {
                 Some(part) => out.content(part)?,
             }
         }
-    }
-
-    /// How many bytes the object takes in its file, and the object it is a delta on.
-    fn stored(&self, id: &ObjectId, request: &Request<'_>) -> Result<(u64, Option<ObjectId>), ReadError> {
-        let found;
-        let (pack, pos, at) = match request.place {
-            Some(place) => place,
-            None => {
-                found = self.store.find(id)?.ok_or(ReadError::Missing { id: *id })?;
-                match &found {
-                    Location::Packed { pack, pos, at } => (pack, *pos, *at),
-                    Location::Loose { source } => {
-                        let path = self.store.loose_path_of(id, *source);
-                        let meta = fs::metadata(&path).map_err(|source| ReadError::Io { path, source })?;
-                        return Ok((meta.len(), None));
-                    }
-                    _ => return Err(ReadError::Missing { id: *id }),
-                }
-            }
-        };
-        let size = match self.wants.disk_size {
-            true => {
-                let order = pack.order()?;
-                order.end(order.pack_pos(pos)).get() - at.get()
-            }
-            false => 0,
-        };
-        let base = match self.wants.delta_base {
-            true => match pack.entry(at)?.0.kind {
-                EntryKind::RefDelta { base } => Some(base),
-                kind => match pack.base_of(at, &kind)? {
-                    None => None,
-                    Some(base) => {
-                        let order = pack.order()?;
-                        order.pos_at(base).map(|pos| pack.idx().id(order.idx_pos(pos)))
-                    }
-                },
-            },
-            false => None,
-        };
-        Ok((size, base))
     }
 }

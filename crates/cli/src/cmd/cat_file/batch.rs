@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use object::ObjectId;
-use odb::Store;
+use odb::{Location, Store};
 use pack_format::PackPos;
 
 use super::answer::{Answers, Buffers, Request};
@@ -180,8 +180,8 @@ impl Work<'_> {
                 let idx_pos = order.idx_pos(pos);
                 let id = pack.idx().id(idx_pos);
                 if one_place || seen.insert(id) {
-                    let place = Some((pack, idx_pos, order.offset(pos)));
-                    let request = Request { id, mode: None, name: None, rest: b"", place };
+                    let place = Location::Packed { pack: pack.clone(), pos: idx_pos, at: order.offset(pos) };
+                    let request = Request { id, mode: None, name: None, rest: b"", place: Some(place) };
                     self.answers.answer(&request, self.batch.kind, &mut self.buffers, &mut self.out)?;
                 }
             }

@@ -88,7 +88,7 @@ impl Format {
             };
             let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let Some(end) = inside.iter().position(|&byte| byte == b')') else {
-                let text = format!("bad cat-file format: element '%{}' does not end in ')'", shown(rest));
+                let text = format!("bad cat-file format: element '{}' does not end in ')'", shown(rest));
                 return Err(Failure::Fatal(text));
             };
             let (name, after) = inside.split_at(end);
@@ -182,11 +182,12 @@ mod tests {
         };
         let put = |format: &str| {
             let mut out = Vec::new();
-            Format::parse(format.as_bytes()).map(|format| format.put(&known, &mut out)).map_err(|failure| match failure
-            {
-                Failure::Fatal(text) => text,
-                other => panic!("{other:?}"),
-            })?;
+            Format::parse(format.as_bytes()).map(|format| format.put(&known, &mut out)).map_err(
+                |failure| match failure {
+                    Failure::Fatal(text) => text,
+                    other => panic!("{other:?}"),
+                },
+            )?;
             Ok::<_, String>(String::from_utf8(out).unwrap())
         };
         assert_eq!(put("%(objecttype)%(objectsize:disk)-%(objectsize)").as_deref(), Ok("blob34-12"));
@@ -194,6 +195,6 @@ mod tests {
         assert_eq!(put("%(objectmode)").as_deref(), Ok("040000"));
         assert_eq!(put(""), Ok(String::new()));
         assert_eq!(put("a%(object)b"), Err("bad cat-file format: %(object)".to_owned()));
-        assert_eq!(put("a%(rest"), Err("bad cat-file format: element '%(rest' does not end in ')'".to_owned()));
+        assert_eq!(put("a%(rest"), Err("bad cat-file format: element '(rest' does not end in ')'".to_owned()));
     }
 }

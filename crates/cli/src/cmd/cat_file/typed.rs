@@ -150,7 +150,9 @@ impl Typed {
         let delim_out = if self.nul { 0 } else { b'\n' };
         Ok(Asked::Batch(Batch {
             kind,
-            format: format.as_deref().map_or_else(|| Ok(Format::default()), |format| Format::parse(&os_bytes(format)))?,
+            format: format
+                .as_deref()
+                .map_or_else(|| Ok(Format::default()), |format| Format::parse(&os_bytes(format)))?,
             filter,
             all_objects,
             unordered: self.unordered,
