@@ -96,7 +96,7 @@ impl Revisions<'_> {
             [b':', b'/', _, ..] => Err(unsupported(text)),
             [b':', rest @ ..] => {
                 let (stage, path) = stage_of(rest);
-                let path = self.from_top(path)?;
+                let path = self.whole_path(path)?;
                 Ok(self
                     .staged(&path)?
                     .find(|staged| staged.stage == stage)
@@ -105,7 +105,7 @@ impl Revisions<'_> {
             _ => {
                 let (revision, path) = split(text).ok_or(Miss::Unknown)?;
                 let id = self.inner(revision, Hint::Treeish)?;
-                let path = self.from_top(path)?;
+                let path = self.whole_path(path)?;
                 let Some(tree) = self.tree(&id)? else { return Err(Miss::Unknown) };
                 if follow { self.follow(tree, path) } else { self.walk(tree, &path) }
             }
@@ -113,7 +113,7 @@ impl Revisions<'_> {
     }
 
     /// The path from the top of the work tree.
-    fn from_top(&self, path: &[u8]) -> Result<Vec<u8>, Failure> {
+    fn whole_path(&self, path: &[u8]) -> Result<Vec<u8>, Failure> {
         if !path.starts_with(b"./") && !path.starts_with(b"../") {
             return Ok(path.to_vec());
         }
@@ -264,7 +264,7 @@ impl Revisions<'_> {
         let text_of = match text {
             [b':', rest @ ..] if !rest.is_empty() && !rest.starts_with(b"/") => {
                 let (stage, path) = stage_of(rest);
-                let path = self.from_top(path)?;
+                let path = self.whole_path(path)?;
                 let name = shown(&path);
                 if let Some(other) = self.staged(&path)?.next() {
                     let other = other.stage;
@@ -283,7 +283,7 @@ impl Revisions<'_> {
                     Err(Miss::Failed(failure)) => return Err(failure),
                     Err(_) => format!("invalid object name '{}'.", shown(revision)),
                     Ok(_) => {
-                        let path = self.from_top(path)?;
+                        let path = self.whole_path(path)?;
                         let (name, revision) = (shown(&path), shown(revision));
                         match on_disk(&path) {
                             true => format!("path '{name}' exists on disk, but not in '{revision}'"),

@@ -104,7 +104,7 @@ fn one_object() {
                 &["--allow-unknown-type", "-t"],
             ] {
                 // Older versions answer so before they look at what it is.
-                if name != "" {
+                if !name.is_empty() {
                     same(&repo, &[words, &[name]].concat(), "");
                 }
             }
@@ -163,6 +163,7 @@ fn lines() {
         let repo = mixed(hash);
         let mut names: Vec<String> = repo.all_objects().into_iter().collect();
         let absent = "1".repeat(hash.hex_len());
+        let short = names[7][..8].to_owned();
         for name in [
             "main",
             "nothing",
@@ -180,7 +181,7 @@ fn lines() {
             "^main",
             "main..side",
             &absent,
-            &names[7][..8].to_owned(),
+            &short,
             &"0".repeat(hash.hex_len() + 1),
         ] {
             names.push(name.to_owned());

@@ -137,7 +137,7 @@ impl<'a> Answers<'a> {
                     missing = true;
                 }
             }
-        } else if !self.batch.all_objects && !(self.wants.disk_size || self.wants.delta_base) {
+        } else if !(self.batch.all_objects || self.wants.disk_size || self.wants.delta_base) {
             missing = match self.store.contains(&real) {
                 Ok(there) => !there,
                 Err(error) => {

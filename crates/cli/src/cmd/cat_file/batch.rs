@@ -193,7 +193,7 @@ impl Work<'_> {
 /// The object's name, and the rest of the line behind its first white space.
 fn split(line: &[u8]) -> (&[u8], &[u8]) {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let (name, rest) = line.split_at(line.iter().position(|byte| is_space(byte)).unwrap_or(line.len()));
+    let (name, rest) = line.split_at(line.iter().position(is_space).unwrap_or(line.len()));
     let from = rest.iter().position(|byte| !is_space(byte)).unwrap_or(rest.len());
     (name, rest.get(from..).unwrap_or_default())
 }
