@@ -108,6 +108,9 @@ impl Repository {
         if let Some(use_rev_files) = self.config.truth("pack.readreverseindex")? {
             options = options.use_rev_files(use_rev_files);
         }
+        if let Some(use_midx) = self.config.truth("core.multipackindex")? {
+            options = options.use_midx(use_midx);
+        }
         odb::Store::open(&self.objects_dir, options).map_err(|error| Failure::Fatal(chain(&error)))
     }
 

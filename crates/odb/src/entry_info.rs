@@ -1,8 +1,10 @@
 //! What is stored of an object, and where: each of its copies, bytes on disk, delta bases, how few digits name it.
 
+use std::ops::Range;
+
 use object::{ObjectId, Prefix};
 use pack_format::entry::EntryKind;
-use pack_format::{IdxPos, PackOffset};
+use pack_format::{IdxPos, MidxPos, PackOffset};
 
 use crate::error::{Damage, ReadError};
 use crate::loose;
@@ -47,7 +49,7 @@ impl Store {
             Location::Packed { pack, at, .. } => packed(pack, *at)?,
             Location::Loose { source } => {
                 let Some(source) = self.sources().get(*source).cloned() else { return Ok(None) };
-                match loose::open(&loose::path(source.path(), id))? {
+                match self.open_loose(&loose::path(source.path(), id))? {
                     Some((_, len)) => (len, None),
                     None => return Ok(None),
                 }
@@ -56,19 +58,20 @@ impl Store {
         Ok(Some(EntryInfo { disk_size, delta_base, location }))
     }
 
-    /// Every copy of the object in all sources: packs as [`packs`](Self::packs) lists them (a pack may hold an object
-    /// twice), then loose files. Their health is not looked at.
+    /// Every copy of the object in all sources: by pack, newest first in each source as a rule (a pack may hold an object
+    /// twice), then loose files. Their health is not looked at. Asks every pack's own index.
     ///
     /// # Errors
     /// If a pack or a loose file could not be looked at.
     pub fn copies(&self, id: &ObjectId) -> Result<Vec<Location>, ReadError> {
-        let found = self.search(id, |state| {
+        let found = self.search(id, |state, _| {
             let mut copies = Vec::new();
             for slot in state.slots() {
-                let Some(pack) = self.open_slot(slot)? else { continue };
-                for pos in pack.idx().prefix_range(&Prefix::from(*id)).map(IdxPos::new) {
-                    copies.extend(pack.offset(pos).ok().map(|at| Location::Packed { pack: pack.clone(), pos, at }));
-                }
+                self.with_index(slot, |pack| {
+                    for pos in pack.idx().prefix_range(&Prefix::from(*id)).map(IdxPos::new) {
+                        copies.extend(pack.offset(pos).ok().map(|at| Location::Packed { pack: pack.clone(), pos, at }));
+                    }
+                })?;
             }
             for (number, source) in state.sources.iter().enumerate() {
                 if loose::exists(&loose::path(source.path(), id))? {
@@ -98,17 +101,22 @@ impl Store {
             }
         };
         let state = self.state();
-        for slot in state.slots() {
-            // Only an id's neighbours can share more digits with it than all others.
-            let Some(pack) = self.open_slot(slot)? else { continue };
-            let own = pack.idx().prefix_range(&Prefix::from(*id));
-            for pos in [own.start.checked_sub(1), Some(own.end)].into_iter().flatten().filter(|&pos| pos < pack.count())
-            {
-                tell_from(&pack.idx().id(IdxPos::new(pos)));
-            }
-        }
+        let whole = Prefix::from(*id);
+        // Only an id's neighbours in a sorted list can share more digits with it than all others.
+        let near = |range: Range<u32>| [range.start.checked_sub(1), Some(range.end)].into_iter().flatten();
         let mut loose = Vec::new();
-        for source in state.sources.iter() {
+        for (number, source) in state.sources.iter().enumerate() {
+            for layer in state.complete_midx(number).iter().flat_map(|midx| midx.layers.layers()) {
+                let midx = layer.midx();
+                let near = near(midx.prefix_range(&whole)).filter(|&pos| pos < midx.count());
+                near.for_each(|pos| tell_from(&midx.id(MidxPos::new(pos))));
+            }
+            for slot in state.unlisted(number) {
+                self.with_index(slot, |pack| {
+                    let near = near(pack.idx().prefix_range(&whole)).filter(|&pos| pos < pack.count());
+                    near.for_each(|pos| tell_from(&pack.idx().id(IdxPos::new(pos))));
+                })?;
+            }
             loose::list_fanout(source.path(), id.first_byte(), self.hash_kind(), &mut loose)?;
         }
         loose.iter().for_each(tell_from);

@@ -256,6 +256,12 @@ pub enum ProblemKind {
     /// A pack or its index does not follow its format, so that the pack is not used.
     #[error("pack is not used: {0}")]
     BrokenPack(String),
+    /// A multi-pack-index, or a layer of one, does not follow its format or could not be read; the packs' own indices are used.
+    #[error("multi-pack-index is not used: {0}")]
+    BrokenMidx(String),
+    /// A multi-pack-index names packs that are not there, as it may for a moment while another process repacks.
+    #[error("multi-pack-index names packs that are not there, {0} for one")]
+    MidxPackMissing(String),
     /// A `.rev` does not fit its pack; the order was computed instead.
     #[error("reverse index is not used: {0}")]
     BrokenRev(String),

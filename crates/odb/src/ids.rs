@@ -2,49 +2,66 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::iter::FusedIterator;
 use std::sync::Arc;
 use std::vec;
 
 use object::ObjectId;
-use pack_format::IdxPos;
+use pack_format::{IdxPos, MidxPos};
 
+use crate::midx::Layer;
 use crate::pack::Pack;
 
 /// The ids of all objects, each once, ascending: made by [`Store::ids`](crate::Store::ids).
 ///
 /// Merges sorted lists, so that each step costs O(log n) of the number of packs, and memory is one id per pack.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ids {
-    packs: Arc<[Arc<Pack>]>,
-    loose: vec::IntoIter<ObjectId>,
-    /// The next id of each list; the list by number (a pack's, or [`LOOSE`]) and the id's rank in it.
+    lists: Vec<List>,
+    /// The next id of each list; the list by number, and the id's rank in it.
     heads: BinaryHeap<Reverse<(ObjectId, usize, u32)>>,
     last: Option<ObjectId>,
 }
 
-const LOOSE: usize = usize::MAX;
+/// Ids in order.
+#[derive(Debug)]
+enum List {
+    Pack(Arc<Pack>),
+    Midx(Arc<Layer>),
+    Sorted(vec::IntoIter<ObjectId>),
+}
+
+impl List {
+    /// The one of this rank; ranks are asked for in their order.
+    fn get(&mut self, rank: u32) -> Option<ObjectId> {
+        match self {
+            List::Pack(pack) => (rank < pack.count()).then(|| pack.idx().id(IdxPos::new(rank))),
+            List::Midx(layer) => (rank < layer.midx().count()).then(|| layer.midx().id(MidxPos::new(rank))),
+            List::Sorted(ids) => ids.next(),
+        }
+    }
+}
 
 impl Ids {
-    /// `loose` must be sorted.
-    pub(crate) fn new(packs: Arc<[Arc<Pack>]>, loose: Vec<ObjectId>) -> Ids {
-        let mut ids =
-            Ids { heads: BinaryHeap::with_capacity(packs.len() + 1), packs, loose: loose.into_iter(), last: None };
-        for number in 0..ids.packs.len() {
-            ids.push_packed(number, 0);
-        }
-        ids.push_loose();
-        ids
+    pub(crate) fn merge_pack(&mut self, pack: Arc<Pack>) {
+        self.merge(List::Pack(pack));
     }
 
-    fn push_packed(&mut self, number: usize, pos: u32) {
-        if let Some(pack) = self.packs.get(number).filter(|pack| pos < pack.count()) {
-            self.heads.push(Reverse((pack.idx().id(IdxPos::new(pos)), number, pos)));
-        }
+    pub(crate) fn merge_midx(&mut self, layer: Arc<Layer>) {
+        self.merge(List::Midx(layer));
     }
 
-    fn push_loose(&mut self) {
-        self.heads.extend(self.loose.next().map(|id| Reverse((id, LOOSE, 0))));
+    /// `ids` must be sorted.
+    pub(crate) fn merge_sorted(&mut self, ids: Vec<ObjectId>) {
+        self.merge(List::Sorted(ids.into_iter()));
+    }
+
+    fn merge(&mut self, mut list: List) {
+        if let Some(first) = list.get(0) {
+            self.heads.push(Reverse((first, self.lists.len(), 0)));
+            self.lists.push(list);
+        }
     }
 }
 
@@ -53,11 +70,13 @@ impl Iterator for Ids {
 
     fn next(&mut self) -> Option<ObjectId> {
         loop {
-            let Reverse((id, number, pos)) = self.heads.pop()?;
-            if number == LOOSE {
-                self.push_loose();
-            } else {
-                self.push_packed(number, pos + 1); // below the pack's count, a u32
+            let mut head = self.heads.peek_mut()?;
+            let Reverse((id, list, rank)) = *head;
+            // Wraps in a list of more than 2^32 loose objects only, whose ranks nobody looks at.
+            let next = rank.wrapping_add(1);
+            match self.lists.get_mut(list).and_then(|list| list.get(next)) {
+                Some(id) => *head = Reverse((id, list, next)),
+                None => drop(PeekMut::pop(head)),
             }
             if self.last != Some(id) {
                 self.last = Some(id);

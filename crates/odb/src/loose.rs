@@ -12,6 +12,7 @@ use object::{HashKind, ObjectId, ObjectKind, header};
 use pack_format::zlib::{Inflate, ZlibError, max_inflated_len};
 
 use crate::error::{Damage, ReadError};
+use crate::handles::Handles;
 use crate::inflating::{StepError, inflate_rest, inflate_some};
 use crate::platform;
 use crate::scratch::Scratch;
@@ -42,8 +43,8 @@ pub(crate) fn exists(path: &Path) -> Result<bool, ReadError> {
 }
 
 /// Opens the object's file; `None` if there is none, or something else than a file.
-pub(crate) fn open(path: &Path) -> Result<Option<(File, u64)>, ReadError> {
-    match source::open_regular(path) {
+pub(crate) fn open(path: &Path, handles: &Handles) -> Result<Option<(File, u64)>, ReadError> {
+    match handles.retrying(|| source::open_regular(path)) {
         Ok(opened) => Ok(Some(opened)),
         Err(error) if platform::is_gone(&error) || error.kind() == io::ErrorKind::InvalidInput => Ok(None),
         Err(error) => Err(ReadError::io(path, error)),

@@ -52,6 +52,16 @@ pub struct Options {
     pub max_object_size: Option<u64>,
     /// Whether `.rev` files are used; without them the offset order of a pack is computed. Default: true.
     pub use_rev_files: bool,
+    /// Whether multi-pack-indexes are used (`core.multiPackIndex`). Default: true.
+    pub use_midx: bool,
+    /// How many files of packs (`.idx`, `.pack`, `.rev`, `.mtimes`) stay open at once, as handles or mappings; bytes on the
+    /// heap do not count. Beyond it the packs least recently used are closed, and opened again when needed. What callers
+    /// hold (a [`Pack`](crate::Pack), a stream) stays open, so it is a bound on what the store keeps of its own accord.
+    ///
+    /// Default: `None`, which is 16,384 with [`ByteSource::Mmap`] (mappings take no handle; Linux allows 65,530 of them
+    /// per process) and 512 otherwise. When the system has no handles left all the same, idle packs are closed and the call
+    /// is tried again; if that does not help either, the system's error is returned, and held against nothing.
+    pub max_open_files: Option<usize>,
     /// Whether each object that is read whole or streamed is hashed, and refused when it does not have the name it was
     /// asked for; what is read whole from a pack must also have the CRC-32 that the index gives. Default: false, as git;
     /// content is then guarded by zlib's checksum only.
@@ -68,6 +78,8 @@ impl Default for Options {
             max_alternates_depth: 5,
             max_object_size: None,
             use_rev_files: true,
+            use_midx: true,
+            max_open_files: None,
             verify_on_read: false,
         }
     }
@@ -92,6 +104,11 @@ impl Options {
         Options { hash, ..Options::default() }
     }
 
+    /// The cap on open files that is in force.
+    pub(crate) fn file_cap(&self) -> usize {
+        self.max_open_files.unwrap_or(if self.byte_source == ByteSource::Mmap { 16 << 10 } else { 512 })
+    }
+
     setters! {
         hash: HashKind,
         byte_source: ByteSource,
@@ -100,6 +117,8 @@ impl Options {
         max_alternates_depth: u32,
         max_object_size: Option<u64>,
         use_rev_files: bool,
+        use_midx: bool,
+        max_open_files: Option<usize>,
         verify_on_read: bool,
     }
 }

@@ -1,20 +1,23 @@
 //! One pack: its index, its bytes, its entries.
 
 use std::borrow::Cow;
-use std::fs::File;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 use object::{HashKind, ObjectId, ObjectKind};
 use pack_format::entry::{self, EntryKind, PackHeader};
 use pack_format::idx::Idx;
+use pack_format::mtimes::Mtimes;
 use pack_format::rev::Rev;
 use pack_format::{IdxPos, PackOffset, PackPos};
 
 use crate::cache::{BaseCache, Key};
 use crate::error::{Damage, ReadError};
+use crate::handles::Handles;
 use crate::options::Options;
 use crate::order::PackOrder;
 use crate::platform::Stamp;
@@ -27,9 +30,10 @@ use crate::store::ObjectHeader;
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) cache: BaseCache,
+    pub(crate) handles: Handles,
 }
 
-/// What a directory says about a pack before any of its files is opened.
+/// What a directory's listing says about a pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
     /// Of the `.pack`.
@@ -38,10 +42,35 @@ pub(crate) struct Listed {
     pub(crate) kept: bool,
     pub(crate) promisor: bool,
     pub(crate) cruft: bool,
+}
+
+impl Listed {
+    /// The file's name without directory and extension.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.path.file_stem().unwrap_or_default().as_encoded_bytes()
+    }
+}
+
+/// What the file system says about a pack's files before any of them is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OnDisk {
+    /// Of the `.pack`.
     pub(crate) mtime: SystemTime,
     pub(crate) len: u64,
     /// Of the `.pack` and of the `.idx`.
-    pub(crate) stamps: [Stamp; 2],
+    stamps: [Stamp; 2],
+}
+
+impl OnDisk {
+    /// Of the `.pack` at `path`, and its `.idx`. `InvalidInput` unless both are regular files.
+    pub(crate) fn of(path: &Path) -> io::Result<OnDisk> {
+        let (meta, idx) = (fs::metadata(path)?, fs::metadata(path.with_extension("idx"))?);
+        if !meta.is_file() || !idx.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        let mtime = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        Ok(OnDisk { mtime, len: meta.len(), stamps: [Stamp::of(&meta), Stamp::of(&idx)] })
+    }
 }
 
 /// A pack with its index. The index is open; the pack itself is opened when first read, and stays readable from then
@@ -52,74 +81,157 @@ pub(crate) struct Listed {
 #[derive(Debug)]
 pub struct Pack {
     listed: Listed,
+    on_disk: OnDisk,
     name: String,
     files: Arc<Files>,
     shared: Arc<Shared>,
 }
 
-/// The open files. They outlive a change of what the directory says about the pack.
+/// The open files, each opened when first needed. They outlive a change of what the directory says about the pack.
 #[derive(Debug)]
 struct Files {
     /// Distinguishes packs in the base cache; never used twice in a process.
     serial: u64,
-    idx: Idx<Bytes>,
-    bytes: OnceLock<(PackBytes, Stamp)>,
+    idx: OnceLock<Idx<Bytes>>,
+    bytes: OnceLock<OpenBytes>,
     opening: Mutex<()>,
     rev: OnceLock<Option<Rev<Bytes>>>,
     rev_problem: OnceLock<String>,
+    mtimes: OnceLock<Mtimes<Bytes>>,
     order: OnceLock<PackOrder>,
+    ordering: Mutex<()>,
+    /// How many handles and mappings the above are.
+    held: AtomicUsize,
+    shared: Arc<Shared>,
+}
+
+/// The open `.pack`.
+#[derive(Debug)]
+struct OpenBytes {
+    bytes: PackBytes,
+    stamp: Stamp,
+    /// What its header and its trailer say.
+    count: u32,
+    checksum: ObjectId,
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.shared.handles.closed(*self.held.get_mut());
+    }
 }
 
 /// Packs with more objects than this do not get their order computed only to check where a delta's base begins.
 const EAGER_ORDER: u32 = 1 << 16;
 
 impl Pack {
-    /// Opens and checks the index.
-    pub(crate) fn open(listed: Listed, shared: Arc<Shared>) -> Result<Pack, ReadError> {
+    /// Opens nothing yet.
+    pub(crate) fn new(listed: Listed, on_disk: OnDisk, shared: Arc<Shared>) -> Result<Pack, ReadError> {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let hash = shared.options.hash;
-        let path = listed.path.with_extension("idx");
-        let bytes = Bytes::open(&path, shared.options.byte_source).map_err(|error| ReadError::io(&path, error))?;
-        let idx = Idx::parse(bytes, hash).map_err(|error| {
-            let at = error.at;
-            ReadError::corrupt(&path, at, error)
-        })?;
-        if listed.len < min_len(hash) {
-            return Err(ReadError::corrupt(&listed.path, listed.len, Damage::Truncated { what: "pack" }));
+        if on_disk.len < min_len(shared.options.hash) {
+            return Err(ReadError::corrupt(&listed.path, on_disk.len, Damage::Truncated { what: "pack" }));
         }
         let files = Files {
             serial: SERIAL.fetch_add(1, Ordering::Relaxed),
-            idx,
+            idx: OnceLock::new(),
             bytes: OnceLock::new(),
             opening: Mutex::new(()),
             rev: OnceLock::new(),
             rev_problem: OnceLock::new(),
+            mtimes: OnceLock::new(),
             order: OnceLock::new(),
+            ordering: Mutex::new(()),
+            held: AtomicUsize::new(0),
+            shared: Arc::clone(&shared),
         };
-        Ok(Pack::with_files(listed, Arc::new(files), shared))
+        Ok(Pack::with_files(listed, on_disk, Arc::new(files), shared))
     }
 
-    fn with_files(listed: Listed, files: Arc<Files>, shared: Arc<Shared>) -> Pack {
+    fn with_files(listed: Listed, on_disk: OnDisk, files: Arc<Files>, shared: Arc<Shared>) -> Pack {
         let name = listed.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Pack { listed, name, files, shared }
+        Pack { listed, on_disk, name, files, shared }
     }
 
     /// The same open files under what the directory says now; `None` if the directory now has other files, whatever they
     /// are called.
-    pub(crate) fn listed_anew(&self, listed: &Listed, shared: &Arc<Shared>) -> Option<Pack> {
-        let [ours, theirs] = [&self.listed.stamps, &listed.stamps];
+    pub(crate) fn listed_anew(&self, listed: &Listed, on_disk: &OnDisk, shared: &Arc<Shared>) -> Option<Pack> {
+        let [ours, theirs] = [&self.on_disk.stamps, &on_disk.stamps];
         if self.listed.source != listed.source || !ours.iter().zip(theirs).all(|(a, b)| a.same_file(b)) {
             return None;
         }
         // An inode can be written anew. The index ends in the pack's checksum and its own.
         let hash = self.hash_kind().len();
+        let known = self.index().ok()?;
         let (file, len) = source::open_regular(&listed.path.with_extension("idx")).ok()?;
         let mut trailers = [0; 64];
         let trailers = trailers.get_mut(..2 * hash)?;
         source::read_exact_at(&file, trailers, len.checked_sub(2 * hash as u64)?).ok()?;
         let (pack, idx) = trailers.split_at(hash);
-        let same = pack == self.idx().pack_checksum().as_bytes() && idx == self.idx().idx_checksum().as_bytes();
-        same.then(|| Pack::with_files(listed.clone(), Arc::clone(&self.files), Arc::clone(shared)))
+        let same = pack == known.pack_checksum().as_bytes() && idx == known.idx_checksum().as_bytes();
+        same.then(|| Pack::with_files(listed.clone(), on_disk.clone(), Arc::clone(&self.files), Arc::clone(shared)))
+    }
+
+    /// The index, opened and checked if it was not yet.
+    #[inline]
+    pub(crate) fn index(&self) -> Result<&Idx<Bytes>, ReadError> {
+        match self.files.idx.get() {
+            Some(idx) => Ok(idx),
+            None => self.open_index(),
+        }
+    }
+
+    #[cold]
+    fn open_index(&self) -> Result<&Idx<Bytes>, ReadError> {
+        let _one = self.files.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(idx) = self.files.idx.get() {
+            return Ok(idx);
+        }
+        let path = self.path().with_extension("idx");
+        let bytes = self.load(&path).map_err(|error| ReadError::io(&path, error))?;
+        let mapped = bytes.is_mapped();
+        let idx = Idx::parse(bytes, self.hash_kind()).map_err(|error| ReadError::corrupt(&path, error.at, error))?;
+        if let Some(open) = self.files.bytes.get() {
+            self.check_pair(open, &idx)?;
+        }
+        self.holding(mapped);
+        Ok(self.files.idx.get_or_init(|| idx))
+    }
+
+    /// Whether pack and index belong together, as far as header and trailers tell.
+    fn check_pair(&self, open: &OpenBytes, idx: &Idx<Bytes>) -> Result<(), ReadError> {
+        if open.count != idx.count() {
+            let text = format!("pack has {} objects and its index {}", open.count, idx.count());
+            return Err(self.corrupt(8, Damage::Format(text)));
+        }
+        if open.checksum != idx.pack_checksum() {
+            let at = open.bytes.len().saturating_sub(self.hash_kind().len() as u64);
+            return Err(self.corrupt(at, Damage::Format("pack is not the one that its index was made for".into())));
+        }
+        Ok(())
+    }
+
+    /// The bytes of one of the small files beside the pack.
+    fn load(&self, path: &Path) -> io::Result<Bytes> {
+        self.shared.handles.make_room();
+        self.shared.handles.retrying(|| Bytes::open(path, self.options().byte_source))
+    }
+
+    /// Counts a file that was opened, if it is a handle or a mapping.
+    fn holding(&self, counts: bool) {
+        if counts {
+            self.files.held.fetch_add(1, Ordering::Relaxed);
+            self.shared.handles.opened();
+        }
+    }
+
+    /// Whether closing it would give something back.
+    pub(crate) fn holds_files(&self) -> bool {
+        self.files.held.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether it has an open file handle, and not only mappings.
+    pub(crate) fn holds_handle(&self) -> bool {
+        self.files.bytes.get().is_some_and(|open| matches!(open.bytes, PackBytes::Pread { .. }))
     }
 
     /// The path of the `.pack`.
@@ -167,28 +279,31 @@ impl Pack {
     /// When the `.pack` was last modified, at the time it was listed.
     #[must_use]
     pub fn mtime(&self) -> SystemTime {
-        self.listed.mtime
+        self.on_disk.mtime
     }
 
     /// Bytes of the `.pack`, header and trailer included.
     #[allow(clippy::len_without_is_empty)]
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.files.bytes.get().map_or(self.listed.len, |(bytes, _)| bytes.len())
+        self.files.bytes.get().map_or(self.on_disk.len, |open| open.bytes.len())
     }
 
     /// Number of objects.
     #[inline]
     #[must_use]
     pub fn count(&self) -> u32 {
-        self.files.idx.count()
+        self.idx().count()
     }
 
     /// The pack's index.
     #[inline]
     #[must_use]
     pub fn idx(&self) -> &Idx<Bytes> {
-        &self.files.idx
+        match self.files.idx.get() {
+            Some(idx) => idx,
+            None => unreachable!("no pack leaves this crate before its index was opened"),
+        }
     }
 
     /// The hash of the pack's ids and trailer.
@@ -211,8 +326,7 @@ impl Pack {
     /// # Errors
     /// Those of opening the pack.
     pub fn checksum(&self) -> Result<ObjectId, ReadError> {
-        self.bytes()?;
-        Ok(self.files.idx.pack_checksum())
+        Ok(self.opened()?.checksum)
     }
 
     /// The open `.pack`, for copies that the kernel makes. A new handle when the pack is mapped, which is checked to be
@@ -221,16 +335,18 @@ impl Pack {
     /// # Errors
     /// Those of opening the pack, or if the path now leads to another file.
     pub fn file(&self) -> Result<File, ReadError> {
-        let (bytes, stamp) = self.opened()?;
+        let OpenBytes { bytes, stamp, .. } = self.opened()?;
         let file = match bytes {
             PackBytes::Pread { file, .. } => file.try_clone(),
-            PackBytes::Whole(_) => source::open_regular(self.path()).and_then(|(file, _)| {
-                if Stamp::of(&file.metadata()?).same_file(stamp) {
-                    Ok(file)
-                } else {
-                    Err(std::io::Error::new(std::io::ErrorKind::NotFound, "the pack was replaced"))
-                }
-            }),
+            PackBytes::Whole(_) => {
+                self.shared.handles.retrying(|| source::open_regular(self.path())).and_then(|(file, _)| {
+                    if Stamp::of(&file.metadata()?).same_file(stamp) {
+                        Ok(file)
+                    } else {
+                        Err(io::Error::new(io::ErrorKind::NotFound, "the pack was replaced"))
+                    }
+                })
+            }
         };
         file.map_err(|error| ReadError::io(self.path(), error))
     }
@@ -261,7 +377,7 @@ impl Pack {
     /// Says that the bytes in `range` (file offsets) will not be needed again soon, so that a mapped pack that is read
     /// from end to end does not come to count as this process's memory. They can still be read.
     pub fn forget(&self, range: std::ops::Range<u64>) {
-        if let Ok((PackBytes::Whole(bytes), _)) = self.opened()
+        if let Ok(OpenBytes { bytes: PackBytes::Whole(bytes), .. }) = self.opened()
             && let (Ok(start), Ok(end)) = (usize::try_from(range.start), usize::try_from(range.end))
         {
             bytes.forget(start..end);
@@ -328,37 +444,36 @@ impl Pack {
     #[cold]
     fn make_order(&self) -> Result<&PackOrder, ReadError> {
         let end = self.entries_end()?;
-        let _one = self.files.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.files.ordering.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(order) = self.files.order.get() {
             return Ok(order);
         }
-        let order = match self.listed_order(end) {
+        let idx = self.index()?;
+        let order = match self.listed_order(idx, end) {
             Some(order) => order,
-            None => self.sorted_order(end)?,
+            None => self.sorted_order(idx, end)?,
         };
         Ok(self.files.order.get_or_init(|| order))
     }
 
     /// The order that the `.rev` lists, if there is one and it is that of the offsets.
-    fn listed_order(&self, end: u64) -> Option<PackOrder> {
-        let (rev, idx) = (self.rev()?, &self.files.idx);
+    fn listed_order(&self, idx: &Idx<Bytes>, end: u64) -> Option<PackOrder> {
+        let rev = self.rev(idx)?;
         let listed = rev.positions().map(IdxPos::get);
         let order =
-            PackOrder::from_listed(self.count(), listed, |pos| Some(idx.offset(IdxPos::new(pos)).ok()?.get()), end)?;
+            PackOrder::from_listed(idx.count(), listed, |pos| Some(idx.offset(IdxPos::new(pos)).ok()?.get()), end)?;
         // Ascending and below `end` is settled; the first must lie behind the header.
         (order.count() == 0 || order.offset(PackPos::new(0)).get() >= PackHeader::LEN as u64).then_some(order)
     }
 
-    fn sorted_order(&self, end: u64) -> Result<PackOrder, ReadError> {
-        let count = self.count();
+    fn sorted_order(&self, idx: &Idx<Bytes>, end: u64) -> Result<PackOrder, ReadError> {
+        let count = idx.count();
         let mut offsets = Vec::with_capacity(count as usize);
         for pos in (0..count).map(IdxPos::new) {
-            let at = self
-                .files
-                .idx
+            let at = idx
                 .offset(pos)
                 .map_err(|error| ReadError::corrupt(&self.path().with_extension("idx"), error.at, error))?;
-            offsets.push(self.in_entries(at, end)?.get());
+            offsets.push(self.in_entries_of(at, end)?.get());
         }
         PackOrder::from_offsets(&offsets, end)
             .ok_or_else(|| self.corrupt(0, Damage::Format("two objects have the same offset".into())))
@@ -391,11 +506,10 @@ impl Pack {
     #[inline]
     pub fn offset(&self, pos: IdxPos) -> Result<PackOffset, ReadError> {
         let at = self
-            .files
-            .idx
+            .index()?
             .offset(pos)
             .map_err(|error| ReadError::corrupt(&self.path().with_extension("idx"), error.at, error))?;
-        self.in_entries(at, self.entries_end()?)
+        self.in_entries(at)
     }
 
     /// The offset of the base that an entry's header refers to; `None` for objects stored whole. Bases are looked up in
@@ -416,8 +530,7 @@ impl Pack {
             }
             EntryKind::RefDelta { base } => {
                 let pos = self
-                    .files
-                    .idx
+                    .index()?
                     .lookup(&base)
                     .ok_or_else(|| self.corrupt(at.get(), Damage::BaseNotInPack { base }))?;
                 self.offset(pos).map(Some)
@@ -436,7 +549,7 @@ impl Pack {
     /// If `pos` is not below [`count`](Self::count).
     pub fn crc_matches(&self, pos: PackPos) -> Result<bool, ReadError> {
         let idx_pos = self.order()?.idx_pos(pos);
-        match self.files.idx.crc32(idx_pos) {
+        match self.index()?.crc32(idx_pos) {
             Some(expected) => Ok(crc32fast::hash(&self.entry_bytes(pos)?) == expected),
             None => Ok(true),
         }
@@ -472,31 +585,35 @@ impl Pack {
     /// Opens the pack now rather than at the first read: whoever holds the result can read even if it is unlinked.
     #[inline]
     pub(crate) fn bytes(&self) -> Result<&PackBytes, ReadError> {
-        match self.files.bytes.get() {
-            Some((bytes, _)) => Ok(bytes),
-            None => self.opened().map(|(bytes, _)| bytes),
-        }
+        self.opened().map(|open| &open.bytes)
     }
 
     /// Fills `out` from `at` on. A file that ends before is damage; what else the system says is not.
     pub(crate) fn read_at(&self, file: &File, out: &mut [u8], at: u64) -> Result<(), ReadError> {
         source::read_exact_at(file, out, at).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.corrupt(at, Damage::Truncated { what: "pack" }),
+            io::ErrorKind::UnexpectedEof => self.corrupt(at, Damage::Truncated { what: "pack" }),
             _ => ReadError::io(self.path(), error),
         })
     }
 
-    fn opened(&self) -> Result<&(PackBytes, Stamp), ReadError> {
-        if let Some(opened) = self.files.bytes.get() {
-            return Ok(opened);
+    #[inline]
+    fn opened(&self) -> Result<&OpenBytes, ReadError> {
+        match self.files.bytes.get() {
+            Some(open) => Ok(open),
+            None => self.open_bytes(),
         }
+    }
+
+    #[cold]
+    fn open_bytes(&self) -> Result<&OpenBytes, ReadError> {
         let _one = self.files.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(opened) = self.files.bytes.get() {
-            return Ok(opened);
+        if let Some(open) = self.files.bytes.get() {
+            return Ok(open);
         }
         // Failures are not remembered: a lack of file handles passes, and so may a file system that went away.
         let io = |error| ReadError::io(self.path(), error);
-        let (file, len) = source::open_regular(self.path()).map_err(io)?;
+        self.shared.handles.make_room();
+        let (file, len) = self.shared.handles.retrying(|| source::open_regular(self.path())).map_err(io)?;
         let stamp = Stamp::of(&file.metadata().map_err(io)?);
         let hash = self.hash_kind();
         if len < min_len(hash) {
@@ -505,22 +622,28 @@ impl Pack {
         let mut head = [0; PackHeader::LEN];
         self.read_at(&file, &mut head, 0)?;
         let header = PackHeader::from_bytes(&head).map_err(|error| self.corrupt(error.at, error))?;
-        if header.count != self.count() {
-            let text = format!("pack has {} objects and its index {}", header.count, self.count());
-            return Err(self.corrupt(8, Damage::Format(text)));
-        }
         let mut trailer = [0; 32];
-        let trailer = &mut trailer[..hash.len()];
+        let trailer = trailer.get_mut(..hash.len()).unwrap_or_default();
         let at = len - hash.len() as u64;
         self.read_at(&file, trailer, at)?;
-        if trailer != self.files.idx.pack_checksum().as_bytes() {
-            return Err(self.corrupt(at, Damage::Format("pack is not the one that its index was made for".into())));
-        }
+        let truncated = || self.corrupt(at, Damage::Truncated { what: "pack" });
+        let checksum = ObjectId::from_prefix(trailer, hash).ok_or_else(truncated)?;
         let bytes = PackBytes::open(file, len, self.options().byte_source).map_err(io)?;
-        Ok(self.files.bytes.get_or_init(|| (bytes, stamp)))
+        let counts = bytes.is_handle_or_mapping();
+        let open = OpenBytes { bytes, stamp, count: header.count, checksum };
+        if let Some(idx) = self.files.idx.get() {
+            self.check_pair(&open, idx)?;
+        }
+        self.holding(counts);
+        Ok(self.files.bytes.get_or_init(|| open))
     }
 
-    fn in_entries(&self, at: PackOffset, end: u64) -> Result<PackOffset, ReadError> {
+    /// Checks that `at` lies within the entries.
+    pub(crate) fn in_entries(&self, at: PackOffset) -> Result<PackOffset, ReadError> {
+        self.in_entries_of(at, self.entries_end()?)
+    }
+
+    fn in_entries_of(&self, at: PackOffset, end: u64) -> Result<PackOffset, ReadError> {
         if at.get() >= PackHeader::LEN as u64 && at.get() < end {
             Ok(at)
         } else {
@@ -529,20 +652,21 @@ impl Pack {
     }
 
     /// Whether an entry begins at `at`, as far as that can be known cheaply: by the order if it is there or quickly made,
-    /// else by the `.rev`, else it is believed.
+    /// else by the `.rev`, else it is believed. So it is when a multi-pack-index led here and the pack's own is gone.
     fn begins_entry(&self, at: PackOffset) -> bool {
         if let Some(order) = self.files.order.get() {
             return order.pos_at(at).is_some();
         }
-        if self.count() <= EAGER_ORDER {
+        let Ok(idx) = self.index() else { return true };
+        if idx.count() <= EAGER_ORDER {
             // An index with a bad offset elsewhere has no order; that is no fault of this entry's.
             return self.order().map_or(true, |order| order.pos_at(at).is_some());
         }
-        let Some(rev) = self.rev() else { return true };
-        let (mut low, mut high) = (0, self.count());
+        let Some(rev) = self.rev(idx) else { return true };
+        let (mut low, mut high) = (0, idx.count());
         while low < high {
             let middle = low + (high - low) / 2;
-            let Ok(found) = self.files.idx.offset(rev.idx_pos(PackPos::new(middle))) else { return true };
+            let Ok(found) = idx.offset(rev.idx_pos(PackPos::new(middle))) else { return true };
             match found.cmp(&at) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Equal => return true,
@@ -553,18 +677,21 @@ impl Pack {
     }
 
     /// The `.rev` if it exists, fits, and is to be used.
-    fn rev(&self) -> Option<&Rev<Bytes>> {
+    fn rev(&self, idx: &Idx<Bytes>) -> Option<&Rev<Bytes>> {
         self.files
             .rev
             .get_or_init(|| {
                 if !self.options().use_rev_files {
                     return None;
                 }
-                let path = self.path().with_extension("rev");
                 // Not there is the normal case for older packs, and no transient error is worth more than a sort.
-                let bytes = Bytes::open(&path, self.options().byte_source).ok()?;
-                match Rev::parse(bytes, self.hash_kind(), self.count(), &self.files.idx.pack_checksum()) {
-                    Ok(rev) => Some(rev),
+                let bytes = self.load(&self.path().with_extension("rev")).ok()?;
+                let mapped = bytes.is_mapped();
+                match Rev::parse(bytes, self.hash_kind(), idx.count(), &idx.pack_checksum()) {
+                    Ok(rev) => {
+                        self.holding(mapped);
+                        Some(rev)
+                    }
                     Err(error) => {
                         let _ = self.files.rev_problem.set(error.to_string());
                         None
@@ -572,6 +699,31 @@ impl Pack {
                 }
             })
             .as_ref()
+    }
+
+    /// The times of a cruft pack's objects (`.mtimes`), by rank in the index; `None` for other packs. Opened when first
+    /// asked for.
+    ///
+    /// # Errors
+    /// Corrupt if the file does not fit the pack, and what the system says.
+    pub fn mtimes(&self) -> Result<Option<&Mtimes<Bytes>>, ReadError> {
+        if !self.is_cruft() {
+            return Ok(None);
+        }
+        if let Some(mtimes) = self.files.mtimes.get() {
+            return Ok(Some(mtimes));
+        }
+        let path = self.path().with_extension("mtimes");
+        let idx = self.index()?;
+        let bytes = self.load(&path).map_err(|error| ReadError::io(&path, error))?;
+        let mapped = bytes.is_mapped();
+        let mtimes = Mtimes::parse(bytes, self.hash_kind(), idx.count(), &idx.pack_checksum())
+            .map_err(|error| ReadError::corrupt(&path, error.at, error))?;
+        // Whose thread comes second drops what it opened.
+        if self.files.mtimes.set(mtimes).is_ok() {
+            self.holding(mapped);
+        }
+        Ok(self.files.mtimes.get())
     }
 }
 

@@ -63,6 +63,11 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
     )
 }
 
+/// Whether the process or the system has no file handle left.
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    imp::is_exhausted(error)
+}
+
 #[cfg(unix)]
 mod imp {
     use std::ffi::OsStr;
@@ -108,6 +113,11 @@ mod imp {
 
     pub(super) fn path_from_bytes(bytes: &[u8]) -> Option<PathBuf> {
         Some(PathBuf::from(OsStr::from_bytes(bytes)))
+    }
+
+    pub(super) fn is_exhausted(error: &io::Error) -> bool {
+        use rustix::io::Errno;
+        matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
     }
 }
 
@@ -156,5 +166,10 @@ mod imp {
 
     pub(super) fn path_from_bytes(bytes: &[u8]) -> Option<PathBuf> {
         std::str::from_utf8(bytes).ok().map(PathBuf::from)
+    }
+
+    pub(super) fn is_exhausted(error: &io::Error) -> bool {
+        // ERROR_TOO_MANY_OPEN_FILES; elsewhere nothing is known about it.
+        cfg!(windows) && error.raw_os_error() == Some(4)
     }
 }

@@ -111,6 +111,14 @@ impl PackBytes {
         }
     }
 
+    /// Whether they are more than memory of our own.
+    pub(crate) fn is_handle_or_mapping(&self) -> bool {
+        match self {
+            PackBytes::Whole(bytes) => bytes.is_mapped(),
+            PackBytes::Pread { .. } => true,
+        }
+    }
+
     pub(crate) fn len(&self) -> u64 {
         match self {
             PackBytes::Whole(bytes) => bytes.as_ref().len() as u64,

@@ -4,20 +4,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
+use arc_swap::{ArcSwap, Guard};
 use object::{HashKind, ObjectId, ObjectKind, Prefix};
-use pack_format::{IdxPos, PackOffset};
+use pack_format::{IdxPos, MidxPos, PackOffset};
 
 use crate::cache::{Base, BaseCache};
 use crate::chain;
 use crate::error::{Damage, OpenError, Problem, ProblemKind, ReadError};
 use crate::freshen::Freshened;
+use crate::handles::Handles;
 use crate::ids::Ids;
 use crate::loose;
+use crate::midx::Layers;
 use crate::options::Options;
 use crate::pack::{Pack, Shared};
-use crate::packs::{self, Problems, State};
+use crate::packs::{self, Need, Problems, Slot, State};
 use crate::scratch::{self, Scratch};
 use crate::stream::ObjectStream;
 
@@ -91,7 +95,7 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     objects: PathBuf,
     shared: Arc<Shared>,
-    state: RwLock<Arc<State>>,
+    state: ArcSwap<State>,
     /// Held while directories are listed, so that threads which miss together list them once.
     reloading: Mutex<()>,
     problems: Problems,
@@ -99,34 +103,50 @@ struct Inner {
     freshened: Freshened,
 }
 
-/// Copies found damaged: by pack (serial number) and rank in its index.
+/// Copies found damaged: by pack (serial number) and offset.
 #[derive(Debug, Default)]
 struct Damaged {
     /// Spares healthy stores the lock.
     any: AtomicBool,
-    copies: RwLock<HashSet<(u64, u32)>>,
+    copies: RwLock<HashSet<(u64, PackOffset)>>,
 }
 
 impl Damaged {
-    fn holds(&self, pack: &Pack, pos: IdxPos) -> bool {
+    fn holds(&self, pack: &Pack, at: PackOffset) -> bool {
         self.any.load(Ordering::Acquire)
-            && self.copies.read().unwrap_or_else(PoisonError::into_inner).contains(&(pack.serial(), pos.get()))
+            && self.copies.read().unwrap_or_else(PoisonError::into_inner).contains(&(pack.serial(), at))
     }
 
-    fn note(&self, pack: &Pack, pos: IdxPos) {
-        self.copies.write().unwrap_or_else(PoisonError::into_inner).insert((pack.serial(), pos.get()));
+    fn note(&self, pack: &Pack, at: PackOffset) {
+        self.copies.write().unwrap_or_else(PoisonError::into_inner).insert((pack.serial(), at));
         self.any.store(true, Ordering::Release);
     }
 }
 
 /// A copy of an object, found but not read.
-enum Spot<'s> {
-    Packed { pack: &'s Arc<Pack>, pos: IdxPos, at: PackOffset },
+pub(crate) enum Spot {
+    Packed { pack: Arc<Pack>, at: PackOffset },
     Loose { source: usize },
 }
 
-/// An object's entry in a pack, and its rank in the pack's index.
-type Entry<'s> = (&'s Arc<Pack>, IdxPos, PackOffset);
+/// How far a look-up goes to learn whether an object is loose.
+#[derive(Debug, Default)]
+pub(crate) struct Look {
+    files: Files,
+    /// Whether a listing of a fan-out directory was believed that says no.
+    believed: Cell<bool>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Files {
+    /// Listings are believed where there are some.
+    #[default]
+    Listed,
+    /// Listings are made, and believed.
+    ListedNow,
+    /// The files themselves are asked after.
+    Asked,
+}
 
 /// So many times a state is replaced and searched again before a look-up gives up; others must change the store at least
 /// as often meanwhile.
@@ -146,13 +166,14 @@ impl Store {
     /// noted in [`problems`](Self::problems).
     pub fn open(objects_dir: &Path, options: Options) -> Result<Store, OpenError> {
         let cache = BaseCache::new(options.delta_base_cache);
-        let shared = Arc::new(Shared { options, cache });
+        let handles = Handles::new(options.file_cap());
+        let shared = Arc::new(Shared { options, cache, handles });
         let problems = Problems::default();
         let state = packs::scan(objects_dir, &shared, &problems, None)?;
         Ok(Store(Arc::new(Inner {
             objects: objects_dir.to_owned(),
             shared,
-            state: RwLock::new(Arc::new(state)),
+            state: ArcSwap::from_pointee(state),
             reloading: Mutex::new(()),
             problems,
             damaged: Damaged::default(),
@@ -186,23 +207,55 @@ impl Store {
 
     /// All usable packs of all sources: by source, the own one first, within it newest first, then by name.
     ///
-    /// Opens all their indices. Broken packs are left out and noted in [`problems`](Self::problems).
+    /// Opens all their indices, and maps them where packs are mapped; they stay open for as long as the list is held,
+    /// whatever [`Options::max_open_files`] says. Broken packs are left out and noted in [`problems`](Self::problems).
     ///
     /// # Errors
     /// If the system refuses to open one that may be fine.
     pub fn packs(&self) -> Result<Arc<[Arc<Pack>]>, OpenError> {
         let state = self.state();
-        if let Some(packs) = state.packs.get() {
-            return Ok(Arc::clone(packs));
+        let known = state.packs.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(packs) = known {
+            return Ok(packs);
         }
-        let mapped = self.options().byte_source == crate::ByteSource::Mmap;
+        // A mapping costs next to nothing and holds no file handle, so the packs listed stay readable for good.
+        let need = if self.options().byte_source == crate::ByteSource::Mmap { Need::All } else { Need::Index };
         let mut packs = Vec::new();
-        for slot in state.slots() {
-            // A mapping costs next to nothing and holds no file handle, so the packs listed stay readable for good.
-            let pack = if mapped { slot.open_all(&self.0.shared, &self.0.problems) } else { self.open_slot(slot) };
-            packs.extend(pack.map_err(into_open_error)?.map(Arc::clone));
+        for part in &state.parts {
+            let start = packs.len();
+            for slot in state.slots.get(part.slots.clone()).unwrap_or_default() {
+                packs.extend(slot.open(need, &self.0.shared, &self.0.problems).map_err(into_open_error)?);
+            }
+            if let Some(packs) = packs.get_mut(start..) {
+                packs.sort_by(|a, b| b.mtime().cmp(&a.mtime()).then_with(|| a.path().cmp(b.path())));
+            }
         }
-        Ok(Arc::clone(state.packs.get_or_init(|| packs.into())))
+        let packs: Arc<[Arc<Pack>]> = packs.into();
+        *state.packs.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&packs);
+        Ok(packs)
+    }
+
+    /// The multi-pack-index of a source that look-ups use, as it was when the directory was last listed.
+    #[must_use]
+    pub fn midx(&self, source: usize) -> Option<Layers> {
+        Some(self.state().parts.get(source)?.midx.as_ref()?.layers.clone())
+    }
+
+    /// A pack that the multi-pack-index of a source names, by its layer's rank and its number in the layer. `None` if it
+    /// is not there or broken.
+    ///
+    /// # Errors
+    /// If the system refuses to open it.
+    pub fn midx_pack(
+        &self,
+        source: usize,
+        layer: usize,
+        pack: pack_format::MidxPack,
+    ) -> Result<Option<Arc<Pack>>, ReadError> {
+        match self.state().named_slot(source, layer, pack.get() as usize) {
+            Some(slot) => slot.open(Need::All, &self.0.shared, &self.0.problems),
+            None => Ok(None),
+        }
     }
 
     /// What was found wrong so far that did not stop the store: each once, in the order met.
@@ -235,11 +288,17 @@ impl Store {
     /// # Errors
     /// If no copy was found and the system refused to look somewhere.
     pub fn find(&self, id: &ObjectId) -> Result<Option<Location>, ReadError> {
-        self.search(id, |state| {
-            Ok(self.locate(state, id)?.map(|spot| match spot {
-                Spot::Packed { pack, pos, at } => Location::Packed { pack: Arc::clone(pack), pos, at },
-                Spot::Loose { source } => Location::Loose { source },
-            }))
+        self.search(id, |state, look| {
+            Ok(match self.locate(state, id, Need::All, look)? {
+                None => None,
+                Some(Spot::Loose { source }) => Some(Location::Loose { source }),
+                Some(Spot::Packed { pack, at }) => {
+                    // Several entries only where a pack holds an object twice.
+                    let mut entries = pack.idx().prefix_range(&Prefix::from(*id)).map(IdxPos::new);
+                    let pos = entries.clone().find(|&pos| pack.offset(pos).is_ok_and(|found| found == at));
+                    pos.or(entries.next()).map(|pos| Location::Packed { pack, pos, at })
+                }
+            })
         })
     }
 
@@ -248,7 +307,18 @@ impl Store {
     /// # Errors
     /// As for [`find`](Self::find).
     pub fn contains(&self, id: &ObjectId) -> Result<bool, ReadError> {
-        Ok(self.search(id, |state| Ok(self.locate(state, id)?.map(drop)))?.is_some())
+        Ok(self.search(id, |state, look| Ok(self.locate(state, id, Need::Bytes, look)?.map(drop)))?.is_some())
+    }
+
+    /// As [`contains`](Self::contains), for many objects most of which are expected to be missing: nothing is listed anew
+    /// after a miss, and each fan-out directory is listed once instead of being asked after each file. What other
+    /// processes have written since may be overlooked, until [`reload`](Self::reload) or a look-up that finds changes.
+    ///
+    /// # Errors
+    /// As for [`find`](Self::find).
+    pub fn contains_quick(&self, id: &ObjectId) -> Result<bool, ReadError> {
+        let look = Look { files: Files::ListedNow, ..Look::default() };
+        Ok(id.kind() == self.hash_kind() && self.locate(&self.state(), id, Need::Bytes, &look)?.is_some())
     }
 
     /// Kind and size, without inflating more than a header: a loose object's, or those along a delta chain.
@@ -256,14 +326,14 @@ impl Store {
     /// # Errors
     /// As for [`read`](Self::read). Damage that only whole reads meet is not found.
     pub fn header(&self, id: &ObjectId) -> Result<ObjectHeader, ReadError> {
-        let found = self.search(id, |state| {
-            let Some(spot) = self.locate(state, id)? else { return Ok(None) };
+        let found = self.search(id, |state, look| {
+            let Some(spot) = self.locate(state, id, Need::Bytes, look)? else { return Ok(None) };
             let result = match spot {
-                Spot::Packed { pack, pos, at } => self.noting(pack, pos, id, pack.header(at)),
+                Spot::Packed { pack, at } => self.noting(&pack, at, id, pack.header(at)),
                 Spot::Loose { source } => {
                     let path = self.loose_path(state, source, id);
                     // Gone since it was located: searched for again after a reload.
-                    let Some(file) = loose::open(&path)? else { return Ok(None) };
+                    let Some(file) = self.open_loose(&path)? else { return Ok(None) };
                     self.noting_loose(&path, id, scratch::with(|scratch| loose::read_header(&path, file, scratch)))
                 }
             };
@@ -298,20 +368,20 @@ impl Store {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn read_with(&self, id: &ObjectId, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<ObjectKind, ReadError> {
-        let found = self.search(id, |state| {
-            let Some(spot) = self.locate(state, id)? else { return Ok(None) };
+        let found = self.search(id, |state, look| {
+            let Some(spot) = self.locate(state, id, Need::Bytes, look)? else { return Ok(None) };
             let result = match spot {
-                Spot::Packed { pack, pos, at } => {
-                    let result = self.check_crc_if_asked(pack, pos, at).and_then(|()| {
+                Spot::Packed { pack, at } => {
+                    let result = self.check_crc_if_asked(&pack, at).and_then(|()| {
                         let kind = pack.read(at, scratch, out)?;
                         self.verify_if_asked(id, kind, out, pack.path(), at.get())?;
                         Ok(kind)
                     });
-                    self.noting(pack, pos, id, result)
+                    self.noting(&pack, at, id, result)
                 }
                 Spot::Loose { source } => {
                     let path = self.loose_path(state, source, id);
-                    let Some(file) = loose::open(&path)? else { return Ok(None) };
+                    let Some(file) = self.open_loose(&path)? else { return Ok(None) };
                     let limit = self.options().max_object_size;
                     let result = loose::read(&path, file, limit, scratch, out).and_then(|kind| {
                         self.verify_if_asked(id, kind, out, &path, 0)?;
@@ -339,13 +409,13 @@ impl Store {
     /// # Errors
     /// As for [`read`](Self::read); damage beyond the start of a large object shows while it is read.
     pub fn stream(&self, id: &ObjectId) -> Result<ObjectStream, ReadError> {
-        let found = self.search(id, |state| {
-            let Some(spot) = self.locate(state, id)? else { return Ok(None) };
+        let found = self.search(id, |state, look| {
+            let Some(spot) = self.locate(state, id, Need::Bytes, look)? else { return Ok(None) };
             let opened = match spot {
-                Spot::Packed { pack, at, .. } => ObjectStream::packed(pack, at, *id),
+                Spot::Packed { pack, at } => ObjectStream::packed(&pack, at, *id),
                 Spot::Loose { source } => {
                     let path = self.loose_path(state, source, id);
-                    let Some(file) = loose::open(&path)? else { return Ok(None) };
+                    let Some(file) = self.open_loose(&path)? else { return Ok(None) };
                     ObjectStream::loose(path, file, *id, self.options())
                 }
             };
@@ -371,15 +441,19 @@ impl Store {
         if prefix.kind() != self.hash_kind() {
             return Ok(PrefixMatch::None);
         }
-        let found = self.search_any(|state| {
+        let found = self.search_any(|state, _| {
             let mut ids = Vec::new();
-            for slot in state.slots() {
-                if let Some(pack) = self.open_slot(slot)? {
-                    let idx = pack.idx();
-                    ids.extend(idx.prefix_range(prefix).map(|pos| idx.id(IdxPos::new(pos))));
+            for (number, source) in state.sources.iter().enumerate() {
+                for layer in state.complete_midx(number).iter().flat_map(|midx| midx.layers.layers()) {
+                    let midx = layer.midx();
+                    ids.extend(midx.prefix_range(prefix).map(|pos| midx.id(MidxPos::new(pos))));
                 }
-            }
-            for source in state.sources.iter() {
+                for slot in state.unlisted(number) {
+                    self.with_index(slot, |pack| {
+                        let idx = pack.idx();
+                        ids.extend(idx.prefix_range(prefix).map(|pos| idx.id(IdxPos::new(pos))));
+                    })?;
+                }
                 loose::list_fanout(source.path(), prefix.first_byte(), self.hash_kind(), &mut ids)?;
             }
             ids.retain(|id| prefix.matches(id));
@@ -394,20 +468,37 @@ impl Store {
         })
     }
 
-    /// The ids of all objects in all sources, each once, ascending: the packs' indices and the loose objects merged. Holds
-    /// the ids of loose objects only.
+    /// The ids of all objects in all sources, each once, ascending: multi-pack-indexes, indices of packs and loose objects
+    /// merged. Holds the ids of loose objects only; and of packs, where there are more than half of
+    /// [`Options::max_open_files`] to merge.
     ///
     /// # Errors
     /// If a pack or a directory could not be looked at.
     pub fn ids(&self) -> Result<Ids, ReadError> {
-        let packs = self.packs()?;
-        let mut loose = Vec::new();
-        for source in 0..self.sources().len() {
-            loose.extend(self.loose_ids(source)?);
+        let state = self.state();
+        let mut ids = Ids::default();
+        let mut gathered = Vec::new();
+        for number in 0..state.sources.len() {
+            for layer in state.complete_midx(number).iter().flat_map(|midx| midx.layers.layers()) {
+                ids.merge_midx(Arc::clone(layer));
+            }
+            let slots = state.unlisted(number);
+            let few = slots.len() <= self.options().file_cap() / 2;
+            for slot in slots {
+                self.with_index(slot, |pack| {
+                    if few {
+                        ids.merge_pack(Arc::clone(pack));
+                    } else {
+                        gathered.extend(pack.idx().ids());
+                    }
+                })?;
+            }
+            gathered.extend(self.loose_ids(number)?);
         }
-        loose.sort_unstable();
-        loose.dedup();
-        Ok(Ids::new(packs, loose))
+        gathered.sort_unstable();
+        gathered.dedup();
+        ids.merge_sorted(gathered);
+        Ok(ids)
     }
 
     /// The ids of the loose objects of one source, ascending.
@@ -438,15 +529,10 @@ impl Store {
     pub(crate) fn any_pack_with(&self, id: &ObjectId, mut accept: impl FnMut(&Pack) -> bool) -> bool {
         let state = self.state();
         (0..state.sources.len()).any(|source| {
-            state.by_recent_use(source).any(|(number, slot)| match self.locate_in(slot, id) {
-                Ok(Some((pack, pos, _))) if !self.0.damaged.holds(pack, pos) && accept(pack) => {
-                    if let Some((_, recent)) = state.ranges.get(source) {
-                        recent.used(number);
-                    }
-                    true
-                }
-                _ => false,
-            })
+            let found = self.packed_copies(&state, source, id, Need::Bytes, &mut |pack, at| {
+                (!self.0.damaged.holds(pack, at) && accept(pack)).then_some(())
+            });
+            matches!(found, Ok(Some(())))
         })
     }
 
@@ -454,14 +540,14 @@ impl Store {
         &self.0.freshened
     }
 
-    pub(crate) fn state(&self) -> Arc<State> {
-        Arc::clone(&self.0.state.read().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn state(&self) -> Guard<Arc<State>> {
+        self.0.state.load()
     }
 
     /// Lists anew and puts the result in place. The caller holds `reloading`.
     fn rescan(&self, old: &State) -> Result<Arc<State>, OpenError> {
         let new = Arc::new(packs::scan(&self.0.objects, &self.0.shared, &self.0.problems, Some(old))?);
-        *self.0.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&new);
+        self.0.state.store(Arc::clone(&new));
         Ok(new)
     }
 
@@ -469,7 +555,7 @@ impl Store {
     /// again finds.
     fn newer_than(&self, searched: &State) -> Result<Option<Arc<State>>, ReadError> {
         let _one = self.0.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let current = self.state();
+        let current = self.0.state.load_full();
         if current.generation != searched.generation {
             return Ok(Some(current));
         }
@@ -490,7 +576,7 @@ impl Store {
     pub(crate) fn search<T>(
         &self,
         id: &ObjectId,
-        visit: impl FnMut(&State) -> Result<Option<T>, ReadError>,
+        visit: impl FnMut(&State, &Look) -> Result<Option<T>, ReadError>,
     ) -> Result<Option<T>, ReadError> {
         // An id of the other hash names nothing here; no index need be asked.
         if id.kind() == self.hash_kind() { self.search_any(visit) } else { Ok(None) }
@@ -499,48 +585,65 @@ impl Store {
     /// Visits the current state, and after a miss those that replace it.
     pub(crate) fn search_any<T>(
         &self,
-        mut visit: impl FnMut(&State) -> Result<Option<T>, ReadError>,
+        mut visit: impl FnMut(&State, &Look) -> Result<Option<T>, ReadError>,
     ) -> Result<Option<T>, ReadError> {
         let mut state = self.state();
+        let mut look = Look::default();
         for _ in 0..MAX_ROUNDS {
-            if let Some(found) = visit(&state)? {
+            if let Some(found) = visit(&state, &look)? {
                 return Ok(Some(found));
             }
+            // Before an object is missing, no listing of loose objects is good enough.
+            if look.believed.take() {
+                look.files = Files::Asked;
+                if let Some(found) = visit(&state, &look)? {
+                    return Ok(Some(found));
+                }
+            }
             match self.newer_than(&state)? {
-                Some(newer) => state = newer,
+                Some(newer) => state = Guard::from_inner(newer),
                 None => break,
             }
         }
         Ok(None)
     }
 
-    pub(crate) fn open_slot<'s>(&self, slot: &'s packs::Slot) -> Result<Option<&'s Arc<Pack>>, ReadError> {
-        slot.open(&self.0.shared, &self.0.problems)
+    /// Calls `with` on the pack of a slot with its index open; `None` if it is broken or gone.
+    pub(crate) fn with_index<T>(
+        &self,
+        slot: &Arc<Slot>,
+        with: impl FnOnce(&Arc<Pack>) -> T,
+    ) -> Result<Option<T>, ReadError> {
+        slot.with(Need::Index, &self.0.shared, &self.0.problems, with)
     }
 
-    /// The first healthy copy in look-up order; if there is none, one that is known to be damaged.
-    fn locate<'s>(&self, state: &'s State, id: &ObjectId) -> Result<Option<Spot<'s>>, ReadError> {
+    /// The first healthy copy in look-up order; if there is none, one that is known to be damaged. Packs have the files open
+    /// that `need` says, and their bytes in any case.
+    pub(crate) fn locate(
+        &self,
+        state: &State,
+        id: &ObjectId,
+        need: Need,
+        look: &Look,
+    ) -> Result<Option<Spot>, ReadError> {
         let mut damaged = None;
         let mut trouble = None;
         for source in 0..state.sources.len() {
-            for (number, slot) in state.by_recent_use(source) {
-                match self.locate_in(slot, id) {
-                    Ok(None) => {}
-                    Ok(Some((pack, pos, at))) => {
-                        let spot = Spot::Packed { pack, pos, at };
-                        if self.0.damaged.holds(pack, pos) {
-                            damaged = damaged.or(Some(spot));
-                        } else {
-                            if let Some((_, recent)) = state.ranges.get(source) {
-                                recent.used(number);
-                            }
-                            return Ok(Some(spot));
-                        }
-                    }
-                    Err(error) => trouble = trouble.or(Some(error)),
+            let found = self.packed_copies(state, source, id, need, &mut |pack, at| {
+                let spot = Spot::Packed { pack: Arc::clone(pack), at };
+                if self.0.damaged.holds(pack, at) {
+                    damaged.get_or_insert(spot);
+                    None
+                } else {
+                    Some(spot)
                 }
+            });
+            match found {
+                Ok(Some(spot)) => return Ok(Some(spot)),
+                Ok(None) => {}
+                Err(error) => trouble = trouble.or(Some(error)),
             }
-            match loose::exists(&self.loose_path(state, source, id)) {
+            match self.is_loose(state, source, id, look) {
                 Ok(true) => return Ok(Some(Spot::Loose { source })),
                 Ok(false) => {}
                 Err(error) => trouble = trouble.or(Some(error)),
@@ -554,18 +657,113 @@ impl Store {
         }
     }
 
-    fn locate_in<'s>(&self, slot: &'s packs::Slot, id: &ObjectId) -> Result<Option<Entry<'s>>, ReadError> {
-        let Some(pack) = self.open_slot(slot)? else { return Ok(None) };
-        let Some(pos) = pack.idx().lookup(id) else { return Ok(None) };
+    fn is_loose(&self, state: &State, source: usize, id: &ObjectId, look: &Look) -> Result<bool, ReadError> {
+        let (Some(dir), Some(part)) = (state.sources.get(source), state.parts.get(source)) else { return Ok(false) };
+        let list = look.files == Files::ListedNow;
+        if look.files != Files::Asked && part.loose.has(dir.path(), id, self.hash_kind(), list) == Some(false) {
+            look.believed.set(true);
+            return Ok(false);
+        }
+        let there = loose::exists(&loose::path(dir.path(), id))?;
+        if !there {
+            part.loose.missed(id);
+        }
+        Ok(there)
+    }
+
+    /// The copies in the packs of one source, each given to `take` until that makes something of one: what the multi-pack-index lists, then what the indices of other packs do. Packs that
+    /// the multi-pack-index covers are asked themselves only if it names a copy that is of no use.
+    ///
+    /// The error is the first met, if no copy was taken.
+    fn packed_copies<T>(
+        &self,
+        state: &State,
+        source: usize,
+        id: &ObjectId,
+        need: Need,
+        take: &mut dyn FnMut(&Arc<Pack>, PackOffset) -> Option<T>,
+    ) -> Result<Option<T>, ReadError> {
+        let Some(part) = state.parts.get(source) else { return Ok(None) };
+        let mut trouble = None;
+        let mut in_vain = false;
+        for (layer, found) in part.listings(id) {
+            in_vain = true;
+            let slot = match found {
+                Ok((pack, at)) => state.named_slot(source, layer, pack.get() as usize).map(|slot| (slot, at)),
+                Err(error) => {
+                    let reason = error.to_string();
+                    let path =
+                        part.midx.as_ref().and_then(|midx| midx.layers.layers().get(layer)).map(|layer| layer.path());
+                    let kind = ProblemKind::DamagedCopy { id: *id, reason };
+                    self.0.problems.note(path.unwrap_or(&self.0.objects), kind);
+                    None
+                }
+            };
+            let Some((slot, at)) = slot else { continue };
+            let taken = slot.with(need, &self.0.shared, &self.0.problems, |pack| match pack.in_entries(at) {
+                Ok(at) => take(pack, at),
+                Err(error) => {
+                    let kind = ProblemKind::DamagedCopy { id: *id, reason: error.to_string() };
+                    self.0.problems.note(pack.path(), kind);
+                    None
+                }
+            });
+            match taken.map(Option::flatten) {
+                Ok(Some(taken)) => {
+                    slot.touch(&self.0.shared);
+                    return Ok(Some(taken));
+                }
+                Ok(None) => {}
+                Err(error) => trouble = trouble.or(Some(error)),
+            }
+        }
+        let covered = if in_vain { state.covered(source) } else { &[] };
+        let others = state.by_recent_use(source).map(|(number, slot)| (Some(number), slot));
+        for (number, slot) in others.chain(covered.iter().map(|slot| (None, slot))) {
+            match self.take_from(slot, id, take) {
+                Ok(Some(taken)) => {
+                    if let Some(number) = number {
+                        part.recent.used(number);
+                    }
+                    slot.touch(&self.0.shared);
+                    return Ok(Some(taken));
+                }
+                Ok(None) => {}
+                Err(error) => trouble = trouble.or(Some(error)),
+            }
+        }
+        trouble.map_or(Ok(None), Err)
+    }
+
+    /// Gives the copy that a pack's own index lists to `take`.
+    fn take_from<T>(
+        &self,
+        slot: &Arc<Slot>,
+        id: &ObjectId,
+        take: &mut dyn FnMut(&Arc<Pack>, PackOffset) -> Option<T>,
+    ) -> Result<Option<T>, ReadError> {
+        let found = self.with_index(slot, |pack| pack.idx().lookup(id))?.flatten();
+        let Some(pos) = found else { return Ok(None) };
         // The index may be open while the pack is gone already.
-        let Some(pack) = slot.open_all(&self.0.shared, &self.0.problems)? else { return Ok(None) };
-        match pack.offset(pos) {
-            Ok(at) => Ok(Some((pack, pos, at))),
+        let taken = slot.with(Need::All, &self.0.shared, &self.0.problems, |pack| match pack.offset(pos) {
+            Ok(at) => Ok(take(pack, at)),
             // Damage of this object's slot in the index only: there may be another copy.
             Err(error) => {
                 self.0.problems.note(pack.path(), ProblemKind::DamagedCopy { id: *id, reason: error.to_string() });
                 Err(error)
             }
+        })?;
+        taken.unwrap_or(Ok(None))
+    }
+
+    pub(crate) fn open_loose(&self, path: &Path) -> Result<Option<(std::fs::File, u64)>, ReadError> {
+        loose::open(path, &self.0.shared.handles)
+    }
+
+    /// Notes that the object was just written as a loose file of the own directory, or is to be asked after anew.
+    pub(crate) fn wrote_loose(&self, id: &ObjectId) {
+        if let Some(part) = self.state().parts.first() {
+            part.loose.forget(id);
         }
     }
 
@@ -574,9 +772,15 @@ impl Store {
     }
 
     /// Remembers damage in a packed copy, so that it is not tried first again.
-    fn noting<T>(&self, pack: &Pack, pos: IdxPos, id: &ObjectId, result: Result<T, ReadError>) -> Result<T, ReadError> {
+    pub(crate) fn noting<T>(
+        &self,
+        pack: &Pack,
+        at: PackOffset,
+        id: &ObjectId,
+        result: Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
         if let Err(error @ ReadError::Corrupt(_)) = &result {
-            self.0.damaged.note(pack, pos);
+            self.0.damaged.note(pack, at);
             self.0.problems.note(pack.path(), ProblemKind::DamagedCopy { id: *id, reason: error.to_string() });
         }
         result
@@ -589,9 +793,12 @@ impl Store {
         result
     }
 
-    fn check_crc_if_asked(&self, pack: &Pack, pos: IdxPos, at: PackOffset) -> Result<(), ReadError> {
-        if self.options().verify_on_read && !pack.crc_matches(pack.order()?.pack_pos(pos))? {
-            return Err(ReadError::corrupt(pack.path(), at.get(), Damage::Crc));
+    fn check_crc_if_asked(&self, pack: &Pack, at: PackOffset) -> Result<(), ReadError> {
+        if self.options().verify_on_read {
+            let pos = pack.order()?.pos_at(at).ok_or_else(|| pack.corrupt(at.get(), Damage::Offset))?;
+            if !pack.crc_matches(pos)? {
+                return Err(ReadError::corrupt(pack.path(), at.get(), Damage::Crc));
+            }
         }
         Ok(())
     }
@@ -610,7 +817,7 @@ impl Store {
     /// Tries everything after `first`, the damage met in the copy that should have served.
     #[cold]
     fn recover(&self, id: &ObjectId, first: ReadError, out: &mut Vec<u8>) -> Result<ObjectKind, ReadError> {
-        let mut state = self.state();
+        let mut state = self.0.state.load_full();
         for _ in 0..MAX_ROUNDS {
             if let Some(base) = self.other_copy(&state, id, &mut Recovery::default()) {
                 out.clear();
@@ -636,28 +843,28 @@ impl Store {
         let limit = self.options().max_object_size;
         let mut copies = Vec::new();
         for slot in state.slots() {
-            let Ok(Some(pack)) = slot.open_all(&self.0.shared, &self.0.problems) else { continue };
+            let Ok(Some(pack)) = slot.open(Need::All, &self.0.shared, &self.0.problems) else { continue };
             // All entries of that name: a pack may hold an object twice.
             for pos in pack.idx().prefix_range(&Prefix::from(*id)).map(IdxPos::new) {
-                copies.extend(pack.offset(pos).ok().map(|at| (pack, pos, at)));
+                copies.extend(pack.offset(pos).ok().map(|at| (Arc::clone(&pack), at)));
             }
         }
         // Complete copies first,
-        for &(pack, pos, at) in &copies {
-            if !self.0.damaged.holds(pack, pos) {
-                let result = self.check_crc_if_asked(pack, pos, at).and_then(|()| {
+        for &(ref pack, at) in &copies {
+            if !self.0.damaged.holds(pack, at) {
+                let result = self.check_crc_if_asked(pack, at).and_then(|()| {
                     let kind = pack.read(at, &mut scratch, &mut out)?;
                     verify(id, kind, &out, pack.path(), at.get())?;
                     Ok(kind)
                 });
-                if let Ok(kind) = self.noting(pack, pos, id, result) {
+                if let Ok(kind) = self.noting(pack, at, id, result) {
                     return Some(Base { kind, bytes: Arc::new(out) });
                 }
             }
         }
         for source in 0..state.sources.len() {
             let path = self.loose_path(state, source, id);
-            if let Ok(Some(file)) = loose::open(&path)
+            if let Ok(Some(file)) = self.open_loose(&path)
                 && let Ok(kind) = loose::read(&path, file, limit, &mut scratch, &mut out)
                 && verify(id, kind, &out, &path, 0).is_ok()
             {
@@ -667,8 +874,8 @@ impl Store {
         // then those whose bases have to be gathered.
         recovery.visiting.push(*id);
         let mut found = None;
-        for &(pack, pos, at) in &copies {
-            if self.check_crc_if_asked(pack, pos, at).is_err() {
+        for &(ref pack, at) in &copies {
+            if self.check_crc_if_asked(pack, at).is_err() {
                 continue;
             }
             let mut elsewhere = |base: &ObjectId| self.other_copy(state, base, recovery);

@@ -197,7 +197,7 @@ impl Writer {
     /// # Errors
     /// As for [`finish`](Self::finish).
     pub fn flush(&mut self) -> Result<(), WriteError> {
-        self.pending.clear();
+        self.pending.drain().for_each(|id| self.store.wrote_loose(&id));
         std::mem::take(&mut self.batch).commit()?;
         Ok(())
     }
@@ -224,6 +224,7 @@ impl Writer {
             self.pending.insert(id);
         } else {
             temp.persist(&dest, if_exists)?;
+            self.store.wrote_loose(&id);
         }
         Ok(())
     }

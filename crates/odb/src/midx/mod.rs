@@ -54,7 +54,7 @@ fn pack_dir(objects: &Path) -> PathBuf {
 }
 
 /// The single file.
-fn root_path(objects: &Path) -> PathBuf {
+pub(crate) fn root_path(objects: &Path) -> PathBuf {
     pack_dir(objects).join("multi-pack-index")
 }
 
@@ -64,7 +64,7 @@ fn layer_dir(objects: &Path) -> PathBuf {
 }
 
 /// The list of layers.
-fn chain_path(objects: &Path) -> PathBuf {
+pub(crate) fn chain_path(objects: &Path) -> PathBuf {
     layer_dir(objects).join("multi-pack-index-chain")
 }
 

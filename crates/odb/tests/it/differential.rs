@@ -1,10 +1,16 @@
 //! What git says about every object, in every layout: kind, size, bytes on disk, delta base, shortest abbreviation.
 
-use object::{ObjectId, Prefix};
-use packstone_odb::{Location, PrefixMatch, Store};
+use std::fs;
+use std::path::Path;
+
+use object::{HashKind, ObjectId, Prefix};
+use pack_format::midx::Version;
+use pack_format::{MidxPack, MidxPos};
+use packstone_odb::midx::Layers;
+use packstone_odb::{ByteSource, Location, PrefixMatch, Store};
 use testkit::{Hash, TestRepo};
 
-use crate::support::{hex, id, objects_by_git, store};
+use crate::support::{assert_reads_as_git, hex, id, objects_by_git, store};
 
 const FORMAT: &str = "--batch-check=%(objectname) %(objecttype) %(objectsize) %(objectsize:disk) %(deltabase)";
 
@@ -46,10 +52,10 @@ fn common_digits(one: &ObjectId, two: &ObjectId) -> usize {
 fn unpack(repo: &TestRepo) {
     for pack in repo.packs() {
         let aside = repo.scratch().join("pack");
-        let bytes = std::fs::read(&pack).unwrap();
-        std::fs::rename(&pack, &aside).unwrap();
+        let bytes = fs::read(&pack).unwrap();
+        fs::rename(&pack, &aside).unwrap();
         repo.git_with(["unpack-objects", "-q"], &bytes);
-        std::fs::remove_file(pack.with_extension("idx")).unwrap();
+        fs::remove_file(pack.with_extension("idx")).unwrap();
     }
     assert_eq!(repo.packs().len(), 0);
 }
@@ -64,6 +70,145 @@ fn loose_and_packed() {
         assert!(assert_as_git(&repo, &store(&repo)) > 3);
         repo.git(["-c", "repack.useDeltaBaseOffset=false", "repack", "-adfq"]);
         assert!(assert_as_git(&repo, &store(&repo)) > 3);
+    }
+}
+
+/// Commits that end up in `packs` packs, with deltas inside them.
+pub(crate) fn in_packs(hash: Hash, packs: usize) -> TestRepo {
+    let repo = TestRepo::init(hash);
+    let mut text = String::new();
+    for number in 0..packs {
+        for step in 0..4 {
+            text.push_str(&format!("line {number} {step} {}\n", "of some length ".repeat(step + 4)));
+            repo.commit_files(&[("file", text.as_bytes()), (&format!("dir/{number}"), b"one")], "more");
+        }
+        repo.git(["repack", "-dfq", "--depth=10"]);
+    }
+    assert_eq!(repo.packs().len(), packs);
+    repo
+}
+
+/// Rewrites a version 1 multi-pack-index as version 2, the packs in an order that is not that of their names.
+pub(crate) fn as_version_2(objects: &Path, kind: HashKind) {
+    let layers = Layers::load(objects, kind, ByteSource::Heap, &mut |error| panic!("{error}")).unwrap();
+    let midx = layers.layers()[0].midx();
+    let last = midx.pack_count() - 1;
+    let mut names: Vec<Vec<u8>> = midx.pack_names().map(<[u8]>::to_vec).collect();
+    names.reverse();
+    let entries = (0..midx.count()).map(MidxPos::new).map(|pos| {
+        let (pack, at) = midx.location(pos).unwrap();
+        (midx.id(pos), MidxPack::new(last - pack.get()), at)
+    });
+    let options = pack_format::midx::Options::default().version(Version::V2);
+    let (bytes, _) = pack_format::midx::write(Vec::new(), kind, &names, entries, &options).unwrap();
+    let path = objects.join("pack/multi-pack-index");
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, bytes).unwrap();
+}
+
+#[test]
+fn multi_pack_indexes() {
+    for hash in Hash::ALL {
+        let repo = in_packs(hash, 4);
+        repo.git(["multi-pack-index", "write"]);
+        let one = store(&repo);
+        assert_eq!(one.midx(0).unwrap().layers()[0].midx().version(), Version::V1);
+        assert!(assert_as_git(&repo, &one) > 10);
+        assert_reads_as_git(&repo, &one);
+        // Git before 2.54 cannot read version 2 and looks into the packs instead.
+        as_version_2(&repo.objects_dir(), one.hash_kind());
+        let two = store(&repo);
+        assert_eq!(two.midx(0).unwrap().layers()[0].midx().version(), Version::V2);
+        assert_eq!(two.midx(0).unwrap().layers()[0].midx().pack_count(), 4);
+        fs::rename(repo.objects_dir().join("pack/multi-pack-index"), repo.scratch().join("two")).unwrap();
+        assert!(assert_as_git(&repo, &two) > 10);
+        assert_reads_as_git(&repo, &two);
+        assert_eq!((one.problems(), two.problems()), (vec![], vec![]));
+    }
+}
+
+#[test]
+fn a_chain_of_multi_pack_indexes_packs_beside_it_and_loose_objects() {
+    for hash in Hash::ALL {
+        let repo = TestRepo::init(hash);
+        for number in 0..5u8 {
+            let growing = testkit::repo::growing(usize::from(number) * 10 + 10);
+            repo.commit_files(&[("file", &growing), ("other", &[number; 50])], "c");
+            if number < 4 {
+                repo.git(["repack", "-dq"]);
+            }
+            if number < 3 {
+                repo.git(["multi-pack-index", "write", "--incremental"]);
+            }
+        }
+        let store = store(&repo);
+        let layers = store.midx(0).unwrap();
+        assert!(layers.is_chain());
+        assert_eq!((layers.layers().len(), store.packs().unwrap().len()), (3, 4));
+        assert_as_git(&repo, &store);
+        assert_reads_as_git(&repo, &store);
+    }
+}
+
+#[test]
+fn alternates_three_deep_each_with_another_layout() {
+    for hash in Hash::ALL {
+        let repo = in_packs(hash, 3);
+        let aside = |name: &str| {
+            let to = repo.git_dir().join(name);
+            fs::rename(repo.objects_dir(), &to).unwrap();
+            fs::create_dir_all(repo.objects_dir().join("info")).unwrap();
+            fs::create_dir_all(repo.objects_dir().join("pack")).unwrap();
+            fs::write(repo.objects_dir().join("info/alternates"), format!("../{name}\n")).unwrap();
+        };
+        repo.git(["multi-pack-index", "write"]);
+        aside("deepest");
+        repo.commit("loose, in the middle");
+        aside("middle");
+        repo.commit("packed, near");
+        repo.git(["repack", "-dlq"]);
+        aside("near");
+        repo.commit("loose, here");
+        let store = store(&repo);
+        assert_eq!(store.sources().len(), 4);
+        assert!(store.midx(3).is_some() && store.midx(0).is_none());
+        assert!(assert_as_git(&repo, &store) > 6);
+        assert_reads_as_git(&repo, &store);
+    }
+}
+
+#[test]
+fn cruft_packs_and_their_times() {
+    for hash in Hash::ALL {
+        let repo = TestRepo::linear(hash, 4);
+        for number in 0..5 {
+            repo.hash_object("blob", format!("nobody refers to this {number}").as_bytes());
+        }
+        repo.git(["repack", "-dq", "--cruft", "-a"]);
+        for with_midx in [false, true] {
+            if with_midx {
+                repo.git(["multi-pack-index", "write"]);
+            }
+            let store = store(&repo);
+            assert_as_git(&repo, &store);
+            assert_reads_as_git(&repo, &store);
+            let packs = store.packs().unwrap();
+            assert_eq!((packs.len(), packs.iter().filter(|pack| pack.is_cruft()).count()), (2, 1));
+            for pack in packs.iter() {
+                let Some(mtimes) = pack.mtimes().unwrap() else {
+                    assert!(!pack.is_cruft());
+                    continue;
+                };
+                assert_eq!((mtimes.count(), pack.count()), (5, 5));
+                let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+                assert!(mtimes.mtimes().all(|mtime| now - u64::from(mtime) < 1000));
+            }
+        }
+        // The file of another pack is damage, and is not tried as anything else.
+        let cruft = repo.packs().into_iter().find(|pack| pack.with_extension("mtimes").exists()).unwrap();
+        fs::write(cruft.with_extension("mtimes"), b"MTME").unwrap();
+        let packs = store(&repo).packs().unwrap();
+        assert!(packs.iter().find(|pack| pack.is_cruft()).unwrap().mtimes().unwrap_err().is_corrupt());
     }
 }
 
@@ -91,9 +236,9 @@ fn every_copy_is_listed() {
         let loose = objects_by_git(&repo).len();
         repo.git(["repack", "-q"]); // loose files stay
         repo.git(["repack", "-afq", "--depth=0"]);
-        std::fs::rename(repo.git_dir().join("objects"), repo.git_dir().join("base")).unwrap();
-        std::fs::create_dir_all(repo.objects_dir().join("info")).unwrap();
-        std::fs::write(repo.objects_dir().join("info/alternates"), "../base\n").unwrap();
+        fs::rename(repo.git_dir().join("objects"), repo.git_dir().join("base")).unwrap();
+        fs::create_dir_all(repo.objects_dir().join("info")).unwrap();
+        fs::write(repo.objects_dir().join("info/alternates"), "../base\n").unwrap();
         let store = store(&repo);
         let packs = store.packs().unwrap().len();
         let mut seen = 0;
