@@ -177,7 +177,7 @@ struct Records<'a> {
     /// Where it has to end.
     stop: usize,
     /// The length of each in eights; 0: it does not fit, and has to be found again.
-    sizes: Vec<u16>,
+    sizes: Vec<u8>,
     check_order: bool,
     /// Path and stage of the last entry.
     previous: &'a [u8],
@@ -224,7 +224,7 @@ impl<'a> Records<'a> {
         }
         self.previous = path;
         self.before = Stage::from_bits((word >> STAGE_SHIFT) as u8);
-        self.sizes.push((size / 8) as u16); // at most 521
+        self.sizes.push(u8::try_from(size / 8).unwrap_or(0));
         self.at += size;
         true
     }
@@ -270,7 +270,7 @@ impl<'a> Records<'a> {
             self.misplaced = Some((self.sizes.len(), misplaced(path, stage, at)));
         }
         (self.previous, self.before) = (path, stage);
-        self.sizes.push(u16::try_from(size / 8).unwrap_or(0));
+        self.sizes.push(u8::try_from(size / 8).unwrap_or(0));
         self.at = at + size;
         Ok(())
     }
