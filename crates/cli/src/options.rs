@@ -200,6 +200,12 @@ impl<T> Table<T> {
         Failure::Usage(text)
     }
 
+    /// The options as the help lists them.
+    pub(crate) fn list(&self) -> String {
+        let help = self.help();
+        help.split_once("\n\n").map_or_else(String::new, |(_, list)| list.to_owned())
+    }
+
     /// The page that `--help` shows: how it is called, `about`, the options.
     pub(crate) fn page(&self, about: &str) -> String {
         let help = self.help();

@@ -101,7 +101,12 @@ impl Repository {
 
     /// Opens the object store.
     pub(crate) fn open_store(&self) -> Result<odb::Store, Failure> {
-        let mut options = odb::Options::new(self.hash).alternates(self.alternates());
+        self.open_store_with(Vec::new())
+    }
+
+    /// The same, with more alternates.
+    pub(crate) fn open_store_with(&self, more: Vec<PathBuf>) -> Result<odb::Store, Failure> {
+        let mut options = odb::Options::new(self.hash).alternates([self.alternates(), more].concat());
         if let Some(bytes) = self.config.size("core.deltabasecachelimit")? {
             options = options.delta_base_cache(usize::try_from(bytes).unwrap_or(usize::MAX));
         }

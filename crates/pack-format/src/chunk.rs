@@ -82,7 +82,7 @@ impl Toc {
             let at = (toc_at + nr * ROW_LEN) as u64;
             let fail = |kind| TocError { at, kind };
             let (id, offset) = split_row(row);
-            let low = open.map_or(first, |(_, start)| start);
+            let low = open.map_or(0, |(_, start)| start);
             if offset < low || offset > limit {
                 return Err(fail(TocErrorKind::Offset { offset, low, limit }));
             }
@@ -105,6 +105,13 @@ impl Toc {
                 return Err(fail(TocErrorKind::Duplicate { id }));
             }
             open = Some((id, offset));
+        }
+        // Only now: of a table whose count is wrong, its end is the better thing to tell.
+        if let Some((_, range)) = rows.first()
+            && (range.start as u64) < first
+        {
+            let kind = TocErrorKind::Offset { offset: range.start as u64, low: first, limit };
+            return Err(TocError { at: toc_at as u64, kind });
         }
         Ok(Toc { rows })
     }

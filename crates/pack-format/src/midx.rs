@@ -54,6 +54,9 @@ pub const PSEUDO_ORDER: ChunkId = ChunkId(*b"RIDX");
 /// Chunk of the packs' ranges of bits.
 pub const BITMAPPED_PACKS: ChunkId = ChunkId(*b"BTMP");
 
+/// What [`OutOfRange`](ParseErrorKind::OutOfRange) says is out of range where a pack number is.
+pub const PACK_NUMBER: &str = "pack number";
+
 const SIGNATURE: [u8; 4] = *b"MIDX";
 const HEADER_LEN: usize = 12;
 /// Chunks begin at multiples of this.
@@ -301,7 +304,7 @@ impl<D: AsRef<[u8]>> Midx<D> {
         let pack = be32(self.bytes(), at);
         if pack >= self.pack_count() {
             let (found, limit) = (u64::from(pack), u64::from(self.pack_count()));
-            return Err(ParseError::new(at, ParseErrorKind::OutOfRange { what: "pack number", found, limit }));
+            return Err(ParseError::new(at, ParseErrorKind::OutOfRange { what: PACK_NUMBER, found, limit }));
         }
         let offset = match (be32(self.bytes(), at + 4), &self.large) {
             (slot, Some(large)) if slot >= LARGE => self.large_offset(at + 4, slot - LARGE, large)?,

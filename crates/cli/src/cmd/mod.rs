@@ -10,6 +10,7 @@ pub(crate) mod hash_object;
 pub(crate) mod hook;
 pub(crate) mod index;
 pub(crate) mod ls_files;
+pub(crate) mod multi_pack_index;
 pub(crate) mod pack_objects;
 pub(crate) mod prune_packed;
 pub(crate) mod read_tree;
@@ -36,6 +37,12 @@ pub(crate) const ALL: &[Entry] = &[
         about: "write a pack of chosen objects to a file or to standard output",
         page: pack_objects::page,
         run: pack_objects::run,
+    },
+    Entry {
+        name: "multi-pack-index",
+        about: "write, verify and tidy up the index of all packs",
+        page: multi_pack_index::page,
+        run: multi_pack_index::run,
     },
     Entry {
         name: "update-index",

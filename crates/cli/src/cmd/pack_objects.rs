@@ -65,11 +65,34 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
     let settings = settle(&typed, &configured, &operands, &repository, &shallow)?;
     let store = repository.open_store()?;
     let request = read_input(settings, shallow, &repository, &store)?;
-    pack(&repository, &store, &request)
+    let checksum = pack(&repository, &store, &request)?;
+    if let (Output::Files(_), Some(checksum)) = (&request.settings.output, checksum) {
+        let mut stdout = io::stdout().lock();
+        writeln!(stdout, "{checksum}")
+            .and_then(|()| stdout.flush())
+            .map_err(|error| Failure::output("write error", error))?;
+    }
+    Ok(())
 }
 
-/// Hands the request to the library, and says how it went.
-fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(), Failure> {
+/// Packs these objects as the command with these words would; gives the pack's checksum.
+pub(crate) fn pack_list(
+    repository: &Repository,
+    store: &Store,
+    words: &[OsString],
+    list: Vec<ObjectId>,
+) -> Result<Option<ObjectId>, Failure> {
+    let mut typed = Typed::default();
+    let operands = TABLE.parse(words, &mut typed)?;
+    let shallow = repository.shallow(false)?;
+    let settings = settle(&typed, &Configured::read(repository)?, &operands, repository, &shallow)?;
+    let list = list.into_iter().map(|id| (id, Vec::new())).collect();
+    let input = Input::Objects { list, bases: Vec::new() };
+    pack(repository, store, &Request { settings, input, shallow, tags: Vec::new() })
+}
+
+/// Hands the request to the library, and says how it went. Gives the checksum of the pack, if there is one.
+fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<Option<ObjectId>, Failure> {
     let settings = &request.settings;
     let threads = match settings.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -138,7 +161,7 @@ fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(),
         report::warning(warning);
     }
     if settings.non_empty && count == 0 {
-        return Ok(());
+        return Ok(None);
     }
 
     let write = WriteOptions::default()
@@ -163,12 +186,6 @@ fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(),
     };
     let outcome = outcome
         .map_err(|error| if error.is_broken_pipe() { Failure::ClosedPipe } else { Failure::Fatal(chain(&error)) })?;
-    if let Output::Files(_) = settings.output {
-        let mut stdout = io::stdout().lock();
-        writeln!(stdout, "{}", outcome.checksum)
-            .and_then(|()| stdout.flush())
-            .map_err(|error| Failure::output("write error", error))?;
-    }
     if let Some(meter) = &meter {
         meter.finish();
         report::say(&format!(
@@ -181,7 +198,7 @@ fn pack(repository: &Repository, store: &Store, request: &Request) -> Result<(),
             outcome.packs_reused
         ));
     }
-    Ok(())
+    Ok(Some(outcome.checksum))
 }
 
 /// Adds the tags, and the tags they tag, of what a list names (`--include-tag`).

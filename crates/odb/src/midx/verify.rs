@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use object::ObjectId;
 use pack_format::idx::Idx;
-use pack_format::{MidxPos, ParseError};
+use pack_format::midx::PACK_NUMBER;
+use pack_format::{MidxPos, ParseError, ParseErrorKind};
 
 use super::edit::Editor;
 use super::{Layer, Layers, MidxError, Note, root_path};
@@ -92,7 +93,12 @@ impl fmt::Display for Fault {
             Fault::Offset { at, id, found, expected } => {
                 write!(f, "incorrect object offset for oid[{at}] = {id}: {found:x} != {expected:x}")
             }
-            Fault::Location { at, error } => write!(f, "bad location of oid[{at}]: {error}"),
+            Fault::Location { at, error } => match error.kind {
+                ParseErrorKind::OutOfRange { what: PACK_NUMBER, found, limit } => {
+                    write!(f, "bad pack-int-id: {found} ({limit} total packs) for oid[{at}]")
+                }
+                _ => write!(f, "multi-pack-index large offset out of bounds for oid[{at}]"),
+            },
         }
     }
 }

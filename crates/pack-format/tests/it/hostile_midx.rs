@@ -86,7 +86,7 @@ fn heads() {
         let expected = ParseErrorKind::WrongHash { expected: kind, found: other };
         assert_eq!(error(5, &[other.file_id() as u8]), (5, expected));
         assert!(matches!(error(6, &[1]), (24, ParseErrorKind::Chunks(TocErrorKind::NotClosed { .. }))));
-        assert!(matches!(error(6, &[9]), (12, ParseErrorKind::Chunks(TocErrorKind::Offset { .. }))));
+        assert!(matches!(error(6, &[9]), (84, ParseErrorKind::Chunks(TocErrorKind::ClosedEarly))));
         // A chunk that is not a multiple of four away, and one before the table's end.
         assert!(matches!(error(12 + 23, &[0x7a]), (24, ParseErrorKind::Chunks(_))));
         assert!(matches!(error(12 + 11, &[12]), (12, ParseErrorKind::Chunks(TocErrorKind::Offset { .. }))));
