@@ -113,7 +113,8 @@ const BASE: Spec<Typed> = Spec {
     help: "the layer that the new one is put on, or `none`",
     set: |typed, _, given| {
         typed.base = match given {
-            Given::Value(base) => Some(os_bytes(base).into_owned()),
+            // An empty word names no layer; git passes over it, too.
+            Given::Value(base) if !base.is_empty() => Some(os_bytes(base).into_owned()),
             _ => None,
         };
         Ok(())
@@ -257,14 +258,14 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
     if operands.len() != if command == "compact" { 2 } else { 0 } {
         return Err(table.wrong(""));
     }
-    if let Some(option) = typed.refused.first() {
-        return Err(Failure::Usage(format!("error: option `{option}' is not supported yet\n")));
-    }
     if typed.no_chain && !typed.incremental {
         return Err(table.wrong("cannot use --no-write-chain-file without --incremental"));
     }
     if command == "write" && typed.base.is_some() && !typed.no_chain {
         return Err(table.wrong("cannot use --base without --no-write-chain-file"));
+    }
+    if let Some(option) = typed.refused.first() {
+        return Err(Failure::Usage(format!("error: option `{option}' is not supported yet\n")));
     }
     let objects = match &typed.object_dir {
         None => repo.objects_dir.clone(),

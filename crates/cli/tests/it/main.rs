@@ -11,6 +11,7 @@ mod hash_object;
 mod hook;
 mod index;
 mod ls_files;
+mod multi_pack_index;
 mod packs;
 mod prune_packed;
 mod show_index;

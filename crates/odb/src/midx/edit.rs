@@ -11,6 +11,9 @@ use super::{Layers, MidxError, Note};
 use crate::observer::{Observer, Quiet};
 use crate::options::ByteSource;
 
+/// So many objects go by between two looks at the observer.
+pub(super) const TICK: u32 = 1 << 12;
+
 /// Works on the multi-pack-index of one object directory.
 ///
 /// ```no_run
@@ -84,6 +87,15 @@ impl<'a> Editor<'a> {
     pub fn load(&mut self) -> Option<Layers> {
         let note = &mut self.note;
         Layers::load(&self.objects, self.hash, self.byte_source, &mut |error| note(Note::Load(error)))
+    }
+
+    /// Once in a while on the way through many objects: asks the observer, and tells it how far we are.
+    pub(super) fn tick(&self, pos: u32) -> Result<(), MidxError> {
+        if pos % TICK == TICK - 1 {
+            self.check_cancelled()?;
+            self.observer.inc(u64::from(TICK));
+        }
+        Ok(())
     }
 
     pub(super) fn check_cancelled(&self) -> Result<(), MidxError> {

@@ -6,7 +6,7 @@ use object::ObjectId;
 use pack_format::midx::Midx;
 use pack_format::{MidxPack, MidxPos};
 
-use super::edit::{Editor, Outcome, WriteOptions};
+use super::edit::{Editor, Outcome, TICK, WriteOptions};
 use super::write::pack_mtime;
 use super::{Layer, Layers, MidxError};
 use crate::source::Bytes;
@@ -142,11 +142,9 @@ impl Editor<'_> {
         for pos in (0..midx.count()).map(MidxPos::new) {
             let (pack, _) = midx.location(pos).map_err(MidxError::corrupt(layer.path()))?;
             counts[pack.index()] += 1; // `location` gives no pack beyond the last
-            if pos.get() & 0xfff == 0xfff {
-                self.check_cancelled()?;
-                self.observer.inc(0x1000);
-            }
+            self.tick(pos.get())?;
         }
+        self.observer.inc(u64::from(midx.count() % TICK));
         Ok(counts)
     }
 

@@ -9,7 +9,7 @@ use pack_format::idx::Idx;
 use pack_format::midx::PACK_NUMBER;
 use pack_format::{MidxPos, ParseError, ParseErrorKind};
 
-use super::edit::Editor;
+use super::edit::{Editor, TICK};
 use super::{Layer, Layers, MidxError, Note, root_path};
 use crate::source::{self, Bytes};
 
@@ -168,21 +168,17 @@ impl Editor<'_> {
                 if midx.id_bytes(first) >= midx.id_bytes(second) {
                     fault(Fault::Order { at, first: midx.id(first), second: midx.id(second) });
                 }
-                if at & 0xfff == 0 {
-                    self.check_cancelled()?;
-                    self.observer.inc(0x1000);
-                }
+                self.tick(second.get())?;
             }
+            self.observer.inc(u64::from(layer.midx().count() % TICK));
         }
         self.observer.phase("Verifying object offsets", Some(layers.count().into()));
         for layer in layers.layers() {
             for pos in (0..layer.midx().count()).map(MidxPos::new) {
                 self.check_entry(layer, pos, &mut states, &mut fault);
-                if pos.get() & 0xfff == 0 {
-                    self.check_cancelled()?;
-                    self.observer.inc(0x1000);
-                }
+                self.tick(pos.get())?;
             }
+            self.observer.inc(u64::from(layer.midx().count() % TICK));
         }
         Ok(faults > 0)
     }
