@@ -18,8 +18,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod disk;
 pub mod io;
 pub mod pack;
 pub mod repo;
 
+pub use disk::Disk;
 pub use repo::{Hash, TestRepo};

@@ -2,8 +2,10 @@
 
 mod alternates;
 mod concurrency;
+mod crash;
 mod damage;
 mod differential;
+mod faults;
 mod golden;
 mod hostile;
 mod loose;
@@ -12,5 +14,12 @@ mod midx;
 mod midx_lookup;
 mod props;
 mod regressions;
+#[path = "../../../hashfile/tests/it/seam.rs"]
+mod seam;
 mod support;
 mod write;
+
+/// For `seam`.
+mod fs {
+    pub(crate) use hashfile::{FileSystem, RealFs};
+}
