@@ -469,8 +469,11 @@ impl World {
 mod tests {
     use super::*;
 
+    /// How many promises were made, and the files by name.
+    type Seen = (usize, Vec<(String, Vec<u8>)>);
+
     /// The states of a file `a` that is written, synced or not, and renamed to `b`.
-    fn states(synced: bool, dir_synced: bool) -> BTreeSet<(usize, Vec<(String, Vec<u8>)>)> {
+    fn states(synced: bool, dir_synced: bool) -> BTreeSet<Seen> {
         let temp = tempfile::tempdir().unwrap();
         let root = temp.path().join("root");
         fs::create_dir(&root).unwrap();
@@ -506,7 +509,7 @@ mod tests {
     #[test]
     fn a_power_cut_leaves_what_was_synced() {
         let b = |bytes: &[u8]| vec![("b".to_owned(), bytes.to_vec())];
-        let promised = |states: BTreeSet<(usize, Vec<_>)>| -> BTreeSet<Vec<_>> {
+        let promised = |states: BTreeSet<Seen>| -> BTreeSet<Vec<_>> {
             states.into_iter().filter(|(promises, _)| *promises == 1).map(|(_, files)| files).collect()
         };
         assert_eq!(promised(states(true, true)), BTreeSet::from([b(b"12")]));
