@@ -53,13 +53,13 @@ impl<'a> List<'a> {
     }
 }
 
-/// The copy of an object that will be listed.
-struct Entry {
-    list: u32,
-    pos: u32,
-    /// Number of its candidate; then of its pack in the new file.
-    pack: u32,
-    offset: u64,
+/// The copies that will be listed, by id.
+#[derive(Default)]
+struct Chosen {
+    /// One after the other: gone through several times, while the lists they come from lie far apart.
+    ids: Vec<u8>,
+    /// Number of the candidate, then of the pack in the new file; and offset.
+    places: Vec<(u32, PackOffset)>,
 }
 
 /// What a new file replaces, and what it is put on.
@@ -81,7 +81,7 @@ impl Editor<'_> {
     /// covers just the packs there are, nothing is written, whatever pack is preferred (git-multi-pack-index, "write"). A
     /// bitmap of what is replaced or kept is removed, since none is written.
     ///
-    /// O(n log n) in the objects; 24 bytes each are held, beside mapped indexes.
+    /// O(n log n) in the objects; 16 bytes and an id each are held, beside mapped indexes.
     ///
     /// # Errors
     /// [`MidxError`]. After [`MidxError::Io`] with "remove" the new file holds.
@@ -146,7 +146,7 @@ impl Editor<'_> {
         }
         lists.sort_by_key(|(key, _)| *key);
         let lists: Vec<List<'_>> = lists.into_iter().map(|(_, list)| list).collect();
-        let mut entries = self.choose(&lists, &packs, preferred, base.as_ref())?;
+        let mut chosen = self.choose(&lists, &packs, preferred, base.as_ref())?;
 
         let mut order: Vec<usize> = (0..packs.len()).filter(|&number| !drop.contains(&(number as u32))).collect();
         order.sort_by(|&a, &b| packs[a].name.cmp(&packs[b].name));
@@ -154,9 +154,9 @@ impl Editor<'_> {
         for (new, &old) in (0u32..).zip(&order) {
             rank[old] = new;
         }
-        for entry in &mut entries {
+        for (pack, _) in &mut chosen.places {
             // An entry in a pack that is left out gets a number that the writer refuses.
-            entry.pack = rank.get(entry.pack as usize).copied().unwrap_or(u32::MAX);
+            *pack = rank.get(*pack as usize).copied().unwrap_or(u32::MAX);
         }
         let names: Vec<&[u8]> = order.iter().map(|&number| &*packs[number].name).collect();
         let frame = Frame {
@@ -167,7 +167,7 @@ impl Editor<'_> {
             base: base.as_ref(),
             above: Vec::new(),
         };
-        self.emit(frame, &names, &lists, &entries)
+        self.emit(frame, &names, &chosen)
     }
 
     /// Makes one layer of those from `from` to `to`, checksums of an older and a younger one. Packs and the choice of
@@ -214,7 +214,7 @@ impl Editor<'_> {
             }
         }
         let lists: Vec<List<'_>> = range.iter().map(|layer| List::Layer(layer.base_packs() - below, layer)).collect();
-        let entries = self.choose(&lists, &packs, None, base.as_ref())?;
+        let chosen = self.choose(&lists, &packs, None, base.as_ref())?;
         let names: Vec<&[u8]> = packs.iter().map(|pack| &*pack.name).collect();
         let above = layers.get(last + 1..).unwrap_or_default();
         let frame = Frame {
@@ -225,7 +225,7 @@ impl Editor<'_> {
             base: base.as_ref(),
             above: above.iter().map(|layer| layer.midx().checksum()).collect(),
         };
-        self.emit(frame, &names, &lists, &entries)
+        self.emit(frame, &names, &chosen)
     }
 
     /// Takes the lock of what is to be written. `None` if nothing is locked, or there is no directory that could hold packs.
@@ -370,9 +370,9 @@ impl Editor<'_> {
         packs: &[Candidate],
         preferred: Option<u32>,
         base: Option<&Layers>,
-    ) -> Result<Vec<Entry>, MidxError> {
+    ) -> Result<Chosen, MidxError> {
         let ids: Vec<Ids<'_>> = lists.iter().map(|list| list.ids()).collect();
-        let mut entries = Vec::new();
+        let mut chosen = Chosen::default();
         let path = |list: &List<'_>| match list {
             List::Pack(number, _) => {
                 packs.get(*number as usize).and_then(|pack| self.pack_path(&pack.name, "idx")).unwrap_or_default()
@@ -398,10 +398,11 @@ impl Editor<'_> {
                 }
             }
             .map_err(|error| MidxError::corrupt(&path(from))(error))?;
-            if entries.len() & 0xffff == 0 {
+            if chosen.places.len() & 0xffff == 0 {
                 self.check_cancelled()?;
             }
-            entries.push(Entry { list, pos, pack, offset: offset.get() });
+            chosen.ids.extend_from_slice(from.ids().id_bytes(pos));
+            chosen.places.push((pack, offset));
             Ok(())
         });
         match done {
@@ -412,25 +413,18 @@ impl Editor<'_> {
                 return Err(MidxError::Corrupt { path, source });
             }
         }
-        Ok(entries)
+        Ok(chosen)
     }
 
     /// Writes the file, gives it its name, and removes what it replaces.
-    fn emit(
-        &self,
-        frame: Frame<'_>,
-        names: &[&[u8]],
-        lists: &[List<'_>],
-        entries: &[Entry],
-    ) -> Result<Outcome, MidxError> {
+    fn emit(&self, frame: Frame<'_>, names: &[&[u8]], chosen: &Chosen) -> Result<Outcome, MidxError> {
         self.check_cancelled()?;
         let options = midx::Options::default().version(frame.version);
         let null = self.hash.null();
-        let rows = entries.iter().map(|entry| {
-            let id = lists.get(entry.list as usize).map_or(null, |list| list.ids().id(entry.pos));
-            (id, MidxPack::new(entry.pack), PackOffset::new(entry.offset))
-        });
-        let (packs, objects) = (names.len() as u32, entries.len() as u32);
+        let ids = chosen.ids.chunks_exact(self.hash.len());
+        let ids = ids.map(|id| ObjectId::from_prefix(id, self.hash).unwrap_or(null));
+        let rows = ids.zip(&chosen.places).map(|(id, &(pack, offset))| (id, MidxPack::new(pack), offset));
+        let (packs, objects) = (names.len() as u32, chosen.places.len() as u32);
         if !frame.incremental {
             let path = root_path(&self.objects);
             let Some(lock) = frame.lock else { return Err(MidxError::NoPacks) };
