@@ -15,6 +15,8 @@ mod git;
 mod index;
 mod json;
 mod measure;
+mod odb;
+mod pairs;
 mod rng;
 mod serve;
 mod sh;
@@ -41,6 +43,10 @@ cargo xtask COMMAND [--dry-run] [OPTIONS]
                    --entries LIST (1,10k,1M,3M)  --quick (1 and 10k)  --only TEXT
                    --runs N (5, and 4 N for less than 100k)  --json FILE  --cache DIR
                    --git PROGRAM  --no-gix   --program PROGRAM  --gix PROGRAM (built otherwise)
+  bench odb      cat-file, hash-object and multi-pack-index beside git's, row by row, every answer compared
+                   --repo DIR   a copy of this repository (it is only read) instead of a generated one
+                   --runs N (5)  --only TEXT  --json FILE  --cache DIR  --blob BYTES (2147483648)
+                   --git PROGRAM   --program PROGRAM   and the options of gen-repo
   bench hashfile The sweep over buffer sizes behind hashfile's default
                    --quick  --tsv  --dir DIR (where its files are written)
   gen-repo DIR   Generate a repository: the same options give the same object ids on every machine

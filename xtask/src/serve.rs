@@ -15,9 +15,10 @@ use crate::demo::{build_program, fresh};
 use crate::gen_repo::{self, Spec};
 use crate::git::{Git, Hash, files_in};
 use crate::json::Json;
-use crate::measure::{self, Cost, Job, Meter, Sink};
+use crate::measure::{Cost, Job, Meter, Sink};
+use crate::pairs::{self, Pairs, Who};
 use crate::sh::{Sh, quiet_read, target};
-use crate::table::{layout, mebibytes, seconds};
+use crate::table::layout;
 use crate::{Context as _, Result, fail};
 
 /// Goes into the names of cached folders: raise it when their preparation changes.
@@ -131,7 +132,7 @@ impl Repos {
 }
 
 /// Makes `to` by way of a temporary folder, unless it is there already: a broken preparation leaves nothing behind.
-fn once(sh: Sh, to: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+pub(crate) fn once(sh: Sh, to: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     if to.exists() {
         return Ok(());
     }
@@ -214,12 +215,6 @@ enum Output {
     Null,
     Pipe,
     Disk,
-}
-
-struct Measured {
-    ours: Vec<Cost>,
-    git: Vec<Cost>,
-    objects: usize,
 }
 
 struct Bench {
@@ -337,7 +332,7 @@ impl Bench {
     }
 
     /// Checks a row, then times it.
-    fn row(&self, row: &Row) -> Result<Measured> {
+    fn row(&self, row: &Row) -> Result<Pairs> {
         let work = self.options.cache.join("work");
         fresh(Sh { dry_run: false }, &work)?;
         let stdin = work.join("stdin");
@@ -349,17 +344,10 @@ impl Bench {
             let extra = ours.iter().filter(|id| expected.binary_search(id).is_err()).count();
             return fail(format!("{}: {missing} objects missing, {extra} that git does not send", row.name));
         }
-        let mut result = Measured { ours: Vec::new(), git: Vec::new(), objects: expected.len() };
-        for run in 0..self.options.runs {
-            // Who goes first changes, so that what the other leaves in caches favours nobody.
-            if run % 2 == 0 {
-                result.git.push(self.once(row, &work, &stdin, self.git.program())?);
-            }
-            result.ours.push(self.once(row, &work, &stdin, self.program.as_os_str())?);
-            if run % 2 == 1 {
-                result.git.push(self.once(row, &work, &stdin, self.git.program())?);
-            }
-        }
+        let result = Pairs::measure(self.options.runs, expected.len(), |who| {
+            let program = if who == Who::Git { self.git.program() } else { self.program.as_os_str() };
+            self.once(row, &work, &stdin, program)
+        })?;
         std::fs::remove_dir_all(&work).context(|| format!("remove {}", work.display()))?;
         Ok(result)
     }
@@ -415,24 +403,15 @@ impl Bench {
         self.meter.measure(&self.git, &Job { argv: &argv, folder: &row.repo, stdin, sink })
     }
 
-    fn report(&self, rows: &[Row], results: &[Measured]) -> Result<()> {
-        let cells: Vec<Vec<String>> = rows.iter().zip(results).map(|(row, result)| result.cells(row)).collect();
-        let header = [
-            "request",
-            "objects",
-            "git",
-            "ours",
-            "ratio",
-            "spread",
-            "goal",
-            "git peak",
-            "ours peak",
-            "git's perf test",
-        ];
+    fn report(&self, rows: &[Row], results: &[Pairs]) -> Result<()> {
+        let cells: Vec<Vec<String>> = rows
+            .iter()
+            .zip(results)
+            .map(|(row, result)| [result.cells(&row.name, row.goal), vec![row.perf.to_owned()]].concat())
+            .collect();
+        let header = [&pairs::HEADER[..], &["git's perf test"]].concat();
         println!("\n{}\n", layout(&header, &cells));
-        println!(
-            "ratio: git / ours, median of pairs; spread: smallest and largest pair; peak: largest resident memory."
-        );
+        println!("{}", pairs::LEGEND);
         let mut lost = false;
         for (row, result) in rows.iter().zip(results) {
             for loss in result.losses(row.goal) {
@@ -446,28 +425,15 @@ impl Bench {
         Ok(())
     }
 
-    fn json(&self, rows: &[Row], results: &[Measured]) -> Result<Json> {
+    fn json(&self, rows: &[Row], results: &[Pairs]) -> Result<Json> {
         let commit = quiet_read(self.git.at(&crate::sh::root()).args(["rev-parse", "HEAD"])).unwrap_or_default();
         let rows = rows
             .iter()
             .zip(results)
             .map(|(row, result)| {
-                let (low, high) = measure::spread(result.ratios());
-                Json::Object(vec![
-                    ("name", Json::text(&row.name)),
-                    ("perf", Json::text(row.perf)),
-                    ("objects", Json::Number(result.objects as f64)),
-                    ("goal", Json::Number(row.goal)),
-                    ("ratio", Json::Number(measure::median(result.ratios()))),
-                    ("ratio_low", Json::Number(low)),
-                    ("ratio_high", Json::Number(high)),
-                    ("git_seconds", Json::numbers(result.git.iter().map(|cost| cost.wall))),
-                    ("ours_seconds", Json::numbers(result.ours.iter().map(|cost| cost.wall))),
-                    ("git_cpu_seconds", Json::numbers(result.git.iter().map(|cost| cost.cpu))),
-                    ("ours_cpu_seconds", Json::numbers(result.ours.iter().map(|cost| cost.cpu))),
-                    ("git_peak_kib", Json::Number(peak(&result.git) as f64)),
-                    ("ours_peak_kib", Json::Number(peak(&result.ours) as f64)),
-                ])
+                let mut members = vec![("name", Json::text(&row.name)), ("perf", Json::text(row.perf))];
+                members.extend(result.json(row.goal));
+                Json::Object(members)
             })
             .collect();
         Ok(Json::Object(vec![
@@ -490,57 +456,6 @@ impl Bench {
     }
 }
 
-impl Measured {
-    fn ratios(&self) -> impl Iterator<Item = f64> {
-        self.git.iter().zip(&self.ours).map(|(git, ours)| git.wall / ours.wall)
-    }
-
-    fn summary(&self) -> String {
-        let ratio = measure::median(self.ratios());
-        format!("{} ours, {} git, {ratio:.2}x", seconds(wall(&self.ours)), seconds(wall(&self.git)))
-    }
-
-    fn cells(&self, row: &Row) -> Vec<String> {
-        let (low, high) = measure::spread(self.ratios());
-        vec![
-            row.name.clone(),
-            self.objects.to_string(),
-            seconds(wall(&self.git)),
-            seconds(wall(&self.ours)),
-            format!("{:.2}x", measure::median(self.ratios())),
-            format!("{low:.2}-{high:.2}"),
-            format!("{:.1}x", row.goal),
-            mebibytes(peak(&self.git)),
-            mebibytes(peak(&self.ours)),
-            row.perf.to_owned(),
-        ]
-    }
-
-    fn losses(&self, goal: f64) -> Vec<String> {
-        let ratio = measure::median(self.ratios());
-        let mut losses = Vec::new();
-        if ratio < 1.0 {
-            losses.push(format!("slower than git ({ratio:.2}x)"));
-        } else if ratio < goal {
-            losses.push(format!("{ratio:.2}x is below the goal of {goal:.1}x"));
-        }
-        // A hundredth is the difference between two runs of the same program.
-        if peak(&self.ours) > peak(&self.git) + peak(&self.git) / 100 {
-            let (ours, git) = (mebibytes(peak(&self.ours)), mebibytes(peak(&self.git)));
-            losses.push(format!("more memory than git ({ours} against {git})"));
-        }
-        losses
-    }
-}
-
-fn wall(costs: &[Cost]) -> f64 {
-    measure::median(costs.iter().map(|cost| cost.wall))
-}
-
-fn peak(costs: &[Cost]) -> u64 {
-    costs.iter().map(|cost| cost.peak_kib).max().unwrap_or(0)
-}
-
 /// What one would ask about the machine, as far as it tells.
 pub(crate) fn host() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -550,37 +465,13 @@ pub(crate) fn host() -> String {
 }
 
 /// FNV-1a, for names of cached files.
-fn fnv(text: &str) -> u64 {
+pub(crate) fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn cost(wall: f64, peak_kib: u64) -> Cost {
-        Cost { wall, cpu: wall, peak_kib }
-    }
-
-    #[test]
-    fn losses_are_told() {
-        let result =
-            |ours: f64, peak| Measured { ours: vec![cost(ours, peak)], git: vec![cost(4.0, 1000)], objects: 1 };
-        assert!(result(1.0, 1000).losses(4.0).is_empty());
-        assert_eq!(result(2.0, 1000).losses(4.0).len(), 1);
-        assert_eq!(result(8.0, 2000).losses(4.0).len(), 2);
-    }
-
-    #[test]
-    fn ratios_are_of_pairs() {
-        let result = Measured {
-            ours: vec![cost(1.0, 1), cost(2.0, 1), cost(1.0, 1)],
-            git: vec![cost(2.0, 1), cost(8.0, 1), cost(3.0, 1)],
-            objects: 1,
-        };
-        assert_eq!(result.ratios().collect::<Vec<_>>(), [2.0, 4.0, 3.0]);
-        assert_eq!(measure::median(result.ratios()), 3.0);
-    }
 
     #[test]
     fn fnv_is_fnv() {
