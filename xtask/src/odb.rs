@@ -328,7 +328,7 @@ impl Bench {
         let (files, paths) = (folder.join("files"), folder.join("paths"));
         let (blob, stored) = (folder.join("blob"), folder.join("stored.git"));
         if row.stdin == paths {
-            once(sh, &files, |to| write_files(to))?;
+            once(sh, &files, write_files)?;
             write_lines(
                 &paths,
                 files_in(&files)?.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().iter(),

@@ -9,6 +9,7 @@ use crate::setup::Repository;
 
 mod answer;
 mod batch;
+mod crew;
 mod format;
 mod input;
 mod one;

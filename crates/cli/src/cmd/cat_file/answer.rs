@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::io::Read;
+use std::ops::Range;
 
 use object::{ObjectId, ObjectKind};
 use odb::{Location, ObjectStream, ReadError, Scratch, Store};
 
 use super::format::{Known, Wants};
 use super::one::say;
-use super::output::Output;
 use super::typed::{Batch, BatchKind, Leave};
 use crate::replace::Replacements;
 use crate::report::{self, Failure};
@@ -20,15 +20,43 @@ const STREAMED: u64 = 512 << 10;
 /// A loose file of this length or more may hold such an object.
 const STREAMED_LOOSE: u64 = 32 << 10;
 
+/// What is to be answered.
+pub(super) struct Item {
+    pub(super) about: About,
+    pub(super) kind: BatchKind,
+}
+
+/// What an answer is about.
+pub(super) enum About {
+    /// An object.
+    Object(Request),
+    /// A name that is none; and what is to be said about it.
+    Name(Range<usize>, &'static str),
+    /// A path that leads to no object; what is to be said comes first.
+    Path(&'static str, Range<usize>),
+}
+
 /// An object to answer about.
-pub(super) struct Request<'r> {
+pub(super) struct Request {
     pub(super) id: ObjectId,
     pub(super) mode: Option<u32>,
     /// What named it, for messages; `None`: its id.
-    pub(super) name: Option<&'r [u8]>,
-    pub(super) rest: &'r [u8],
+    pub(super) name: Option<Range<usize>>,
+    pub(super) rest: Range<usize>,
     /// Where it is, if that is known.
     pub(super) place: Option<Location>,
+}
+
+/// Where answers go.
+pub(super) trait Sink {
+    /// Text that is gathered; more can be appended. [`settle`](Self::settle) is to be called some time after that.
+    fn text(&mut self) -> &mut Vec<u8>;
+
+    /// Appends content. The buffer may be exchanged for another.
+    fn content(&mut self, content: &mut Vec<u8>) -> Result<(), Failure>;
+
+    /// At the end of an answer: lets go of what is enough.
+    fn settle(&mut self) -> Result<(), Failure>;
 }
 
 /// What all answers have in common.
@@ -66,8 +94,32 @@ impl<'a> Answers<'a> {
         self.wants.rest
     }
 
+    /// Answers. `text` is what names are part of.
+    pub(super) fn item(
+        &self,
+        item: &Item,
+        text: &[u8],
+        buffers: &mut Buffers,
+        out: &mut impl Sink,
+    ) -> Result<(), Failure> {
+        let part = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
+        match &item.about {
+            About::Object(request) => self.answer(request, item.kind, text, buffers, out),
+            About::Name(name, status) => self.status(part(name), status, out),
+            About::Path(status, path) => {
+                let (path, delim) = (part(path), self.batch.delim_out);
+                let text = out.text();
+                text.extend_from_slice(format!("{status} {}", path.len()).as_bytes());
+                text.push(delim);
+                text.extend_from_slice(path);
+                text.push(delim);
+                out.settle()
+            }
+        }
+    }
+
     /// Says in place of an answer why there is none.
-    pub(super) fn status(&self, name: &[u8], status: &str, out: &mut Output) -> Result<(), Failure> {
+    fn status(&self, name: &[u8], status: &str, out: &mut impl Sink) -> Result<(), Failure> {
         let text = out.text();
         text.extend_from_slice(name);
         text.push(b' ');
@@ -76,24 +128,17 @@ impl<'a> Answers<'a> {
         out.settle()
     }
 
-    /// Says where a path led to instead.
-    pub(super) fn path_status(&self, status: &str, path: &[u8], out: &mut Output) -> Result<(), Failure> {
-        let text = out.text();
-        text.extend_from_slice(format!("{status} {}", path.len()).as_bytes());
-        text.push(self.batch.delim_out);
-        text.extend_from_slice(path);
-        text.push(self.batch.delim_out);
-        out.settle()
-    }
-
     /// Answers, with content if `kind` says so.
-    pub(super) fn answer(
+    fn answer(
         &self,
-        request: &Request<'_>,
+        request: &Request,
         kind: BatchKind,
+        text: &[u8],
         buffers: &mut Buffers,
-        out: &mut Output,
+        out: &mut impl Sink,
     ) -> Result<(), Failure> {
+        let part = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default();
+        let name = request.name.as_ref().map(part);
         let real = if self.batch.all_objects { request.id } else { self.replacements.of(&request.id)? };
         let contents = kind == BatchKind::Contents;
         let mut known = Known {
@@ -103,7 +148,7 @@ impl<'a> Answers<'a> {
             mode: request.mode,
             disk_size: 0,
             delta_base: &self.null,
-            rest: request.rest,
+            rest: part(&request.rest),
         };
         // Where all objects are answered about and only their names are wanted, they are not looked at.
         let mut content = None;
@@ -165,14 +210,14 @@ impl<'a> Answers<'a> {
             }
         }
         if missing {
-            return match (request.mode, request.name) {
+            return match (request.mode, name) {
                 (Some(0o160_000), _) => self.status(request.id.to_hex().as_bytes(), "submodule", out),
                 (_, Some(name)) => self.status(name, "missing", out),
                 (_, None) => self.status(request.id.to_hex().as_bytes(), "missing", out),
             };
         }
         if self.leaves_out(&known) {
-            return match request.name {
+            return match name {
                 _ if self.batch.all_objects => Ok(()),
                 Some(name) => self.status(name, "excluded", out),
                 None => self.status(request.id.to_hex().as_bytes(), "excluded", out),
@@ -191,7 +236,7 @@ impl<'a> Answers<'a> {
         match content {
             None => {}
             Some(Content::Whole(_)) => {
-                out.content(&buffers.content)?;
+                out.content(&mut buffers.content)?;
                 out.text().push(self.batch.delim_out);
             }
             Some(Content::Stream(stream)) => {
@@ -212,7 +257,7 @@ impl<'a> Answers<'a> {
     }
 
     /// Reads an object into the buffer, or opens it if it is too large for that.
-    fn content(&self, id: &ObjectId, request: &Request<'_>, buffers: &mut Buffers) -> Result<Content, ReadError> {
+    fn content(&self, id: &ObjectId, request: &Request, buffers: &mut Buffers) -> Result<Content, ReadError> {
         let found;
         let place = match &request.place {
             Some(place) => place,
@@ -251,19 +296,20 @@ impl<'a> Answers<'a> {
         id: &ObjectId,
         mut stream: ObjectStream,
         buffers: &mut Buffers,
-        out: &mut Output,
+        out: &mut impl Sink,
     ) -> Result<(), Failure> {
         let block = &mut buffers.content;
-        block.resize(BLOCK, 0);
         loop {
+            block.resize(BLOCK, 0);
             let read = stream.read(block).map_err(|error| {
                 report::say(&format!("error: {error}\n"));
                 Failure::Fatal(format!("unable to stream {id} to stdout"))
             })?;
-            match block.get(..read) {
-                None | Some([]) => return Ok(()),
-                Some(part) => out.content(part)?,
+            if read == 0 {
+                return Ok(());
             }
+            block.truncate(read);
+            out.content(block)?;
         }
     }
 }

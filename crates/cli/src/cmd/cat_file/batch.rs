@@ -1,12 +1,15 @@
 //! Answers about many objects: those that standard input names, or all.
 
 use std::collections::HashSet;
+use std::ops::Range;
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use object::ObjectId;
 use odb::{Location, Store};
-use pack_format::PackPos;
+use pack_format::{IdxPos, PackPos};
 
-use super::answer::{Answers, Buffers, Request};
+use super::answer::{About, Answers, Buffers, Item, Request};
+use super::crew::{Crew, Unit};
 use super::input::Lines;
 use super::output::Output;
 use super::typed::{Batch, BatchKind};
@@ -17,49 +20,70 @@ use crate::revs::path::Named;
 use crate::setup::Repository;
 use crate::stdio;
 
+/// So many requests make a unit of work.
+const UNIT: usize = 64;
+
 /// Runs one of the batch options.
 pub(super) fn run(repo: &Repository, batch: &Batch) -> Result<(), Failure> {
     let store = repo.open_store()?;
     let shallow = repo.shallow(false)?;
     let replacements = if batch.all_objects { Replacements::default() } else { Replacements::read(repo)? };
-    let revisions = Revisions::new(repo, &store, &shallow).replacing(&replacements);
-    let mut work = Work {
-        repo,
-        batch,
-        store: &store,
-        revisions,
-        answers: Answers::new(&store, &replacements, batch),
-        buffers: Buffers::default(),
-        out: Output::new(batch.buffer)?,
-    };
-    let done = match (batch.all_objects, batch.kind) {
-        (true, _) => work.all_objects(),
-        (false, BatchKind::Commands) => work.commands(),
-        (false, _) => work.lines(),
-    };
-    // What was answered before something went wrong was an answer.
-    let flushed = work.out.flush();
-    done.and(flushed)
+    let answers = Answers::new(&store, &replacements, batch);
+    let makers = thread::available_parallelism().map_or(1, usize::from);
+    let crew = Crew::new(makers);
+    thread::scope(|scope| {
+        let mut work = Work {
+            repo,
+            batch,
+            store: &store,
+            revisions: Revisions::new(repo, &store, &shallow).replacing(&replacements),
+            answers: &answers,
+            unit: Unit::default(),
+            hands: Hands::Own(Output::new(batch.buffer)?, Box::default()),
+            makers,
+            crew: &crew,
+            scope,
+        };
+        let done = match (batch.all_objects, batch.kind) {
+            (true, _) => work.all_objects(),
+            (false, BatchKind::Commands) => work.commands(),
+            (false, _) => work.lines(),
+        };
+        work.finish(done)
+    })
+}
+
+/// Who answers.
+enum Hands<'s> {
+    /// This thread.
+    Own(Output, Box<Buffers>),
+    /// Others; this is the one that writes.
+    Crew(ScopedJoinHandle<'s, Result<(), Failure>>),
 }
 
 /// A batch being worked off.
-struct Work<'w> {
-    repo: &'w Repository,
-    batch: &'w Batch,
-    store: &'w Store,
-    revisions: Revisions<'w>,
-    answers: Answers<'w>,
-    buffers: Buffers,
-    out: Output,
+struct Work<'s, 'e> {
+    repo: &'e Repository,
+    batch: &'e Batch,
+    store: &'e Store,
+    revisions: Revisions<'e>,
+    answers: &'e Answers<'e>,
+    /// Requests that wait to be answered.
+    unit: Unit,
+    hands: Hands<'s>,
+    /// How many threads make answers, when there are enough of them.
+    makers: usize,
+    crew: &'e Crew,
+    scope: &'s Scope<'s, 'e>,
 }
 
-impl Work<'_> {
+impl<'s, 'e: 's> Work<'s, 'e> {
     /// Answers about what lines name.
     fn lines(&mut self) -> Result<(), Failure> {
         let mut lines = Lines::new(stdio::stdin()?, self.batch.delim_in);
         loop {
             let Some(line) = lines.next() else {
-                self.out.before_waiting()?;
+                self.before_waiting()?;
                 if lines.fill()? {
                     continue;
                 }
@@ -67,28 +91,100 @@ impl Work<'_> {
             };
             let line = lines.get(&line);
             let (name, rest) = if self.answers.splits_lines() { split(line) } else { (line, &b""[..]) };
-            self.answer(name, rest, self.batch.kind)?;
+            self.name(name, rest, self.batch.kind)?;
         }
     }
 
-    /// Answers about one name.
-    fn answer(&mut self, name: &[u8], rest: &[u8], kind: BatchKind) -> Result<(), Failure> {
+    /// Has one name answered about.
+    fn name(&mut self, name: &[u8], rest: &[u8], kind: BatchKind) -> Result<(), Failure> {
         let found = match ObjectId::from_hex_prefix(name, self.repo.hash) {
             Some(id) if name.len() == self.repo.hash.hex_len() => Named::Object(id, None),
             _ => self.revisions.find(name, self.batch.follow_symlinks)?,
         };
-        let (answers, out) = (&self.answers, &mut self.out);
-        match found {
+        let mut keep = |bytes: &[u8]| -> Range<usize> {
+            let start = self.unit.text.len();
+            self.unit.text.extend_from_slice(bytes);
+            start..self.unit.text.len()
+        };
+        let about = match found {
             Named::Object(id, mode) => {
-                let request = Request { id, mode, name: Some(name), rest, place: None };
-                answers.answer(&request, kind, &mut self.buffers, out)
+                About::Object(Request { id, mode, name: Some(keep(name)), rest: keep(rest), place: None })
             }
-            Named::Missing => answers.status(name, "missing", out),
-            Named::Ambiguous => answers.status(name, "ambiguous", out),
-            Named::Outside(path) => answers.path_status("symlink", &path, out),
-            Named::Dangling => answers.path_status("dangling", name, out),
-            Named::Loop => answers.path_status("loop", name, out),
-            Named::NotDir => answers.path_status("notdir", name, out),
+            Named::Missing => About::Name(keep(name), "missing"),
+            Named::Ambiguous => About::Name(keep(name), "ambiguous"),
+            Named::Outside(path) => About::Path("symlink", keep(&path)),
+            Named::Dangling => About::Path("dangling", keep(name)),
+            Named::Loop => About::Path("loop", keep(name)),
+            Named::NotDir => About::Path("notdir", keep(name)),
+        };
+        self.item(about, kind)
+    }
+
+    fn item(&mut self, about: About, kind: BatchKind) -> Result<(), Failure> {
+        self.unit.items.push(Item { about, kind });
+        // What is found out without reading content is found out quickly.
+        let enough = if kind == BatchKind::Contents { UNIT } else { 8 * UNIT };
+        if self.unit.items.len() >= enough { self.pass_on(true) } else { Ok(()) }
+    }
+
+    /// Has what waits answered. `many`: more is to come at once, so that help pays.
+    fn pass_on(&mut self, many: bool) -> Result<(), Failure> {
+        let unit = std::mem::take(&mut self.unit);
+        match &mut self.hands {
+            Hands::Own(out, buffers) => {
+                if many && self.makers > 1 {
+                    self.call_help()?;
+                    self.unit = unit;
+                    return self.pass_on(many);
+                }
+                for item in &unit.items {
+                    self.answers.item(item, &unit.text, buffers, out)?;
+                }
+                if unit.flush { out.flush() } else { Ok(()) }
+            }
+            Hands::Crew(_) => {
+                let empty = unit.items.is_empty() && !unit.flush;
+                if empty || self.crew.submit(unit) { Ok(()) } else { Err(Failure::ClosedPipe) }
+            }
+        }
+    }
+
+    /// Starts the threads.
+    fn call_help(&mut self) -> Result<(), Failure> {
+        let (crew, answers) = (self.crew, self.answers);
+        for _ in 0..self.makers {
+            self.scope.spawn(move || crew.make(answers));
+        }
+        let Hands::Own(out, _) = &mut self.hands else { return Ok(()) };
+        let mut out = out.hand_over()?;
+        self.hands = Hands::Crew(self.scope.spawn(move || crew.write(&mut out)));
+        Ok(())
+    }
+
+    /// Before input is waited for, everything is on its way, unless output is to be buffered.
+    fn before_waiting(&mut self) -> Result<(), Failure> {
+        self.pass_on(false)?;
+        match &mut self.hands {
+            Hands::Own(out, _) => out.before_waiting(),
+            // The writer sees to that.
+            Hands::Crew(_) => Ok(()),
+        }
+    }
+
+    /// Waits for all answers. What was asked for before something went wrong is answered.
+    fn finish(mut self, done: Result<(), Failure>) -> Result<(), Failure> {
+        let passed = self.pass_on(false);
+        match self.hands {
+            Hands::Own(mut out, _) => {
+                let flushed = out.flush();
+                done.and(passed).and(flushed)
+            }
+            Hands::Crew(writer) => {
+                self.crew.close();
+                let written = writer.join().unwrap_or(Err(Failure::Exit(128)));
+                // The writer knows the reason why others stopped.
+                written.and(done).and(passed)
+            }
         }
     }
 
@@ -98,7 +194,7 @@ impl Work<'_> {
         let mut queue: Vec<(BatchKind, Vec<u8>)> = Vec::new();
         loop {
             let Some(line) = lines.next() else {
-                self.out.before_waiting()?;
+                self.before_waiting()?;
                 if lines.fill()? {
                     continue;
                 }
@@ -108,10 +204,11 @@ impl Work<'_> {
                 Command::Flush if !self.batch.buffer => return Err(Failure::fatal("flush is only for --buffer mode")),
                 Command::Flush => {
                     self.work_off(&mut queue)?;
-                    self.out.flush()?;
+                    self.unit.flush = true;
+                    self.pass_on(false)?;
                 }
                 Command::Answer(kind, name) if self.batch.buffer => queue.push((kind, name.to_vec())),
-                Command::Answer(kind, name) => self.answer(name, b"", kind)?,
+                Command::Answer(kind, name) => self.name(name, b"", kind)?,
             }
         }
         // So that git's test suite can see what a flush is good for.
@@ -123,7 +220,7 @@ impl Work<'_> {
 
     fn work_off(&mut self, queue: &mut Vec<(BatchKind, Vec<u8>)>) -> Result<(), Failure> {
         for (kind, name) in queue.drain(..) {
-            self.answer(&name, b"", kind)?;
+            self.name(&name, b"", kind)?;
         }
         Ok(())
     }
@@ -137,52 +234,41 @@ impl Work<'_> {
             return self.as_stored();
         }
         for id in self.store.ids().map_err(|error| Failure::Fatal(chain(&error)))? {
-            self.by_id(id)?;
+            self.by_id(id, None)?;
         }
         Ok(())
     }
 
-    fn by_id(&mut self, id: ObjectId) -> Result<(), Failure> {
-        let request = Request { id, mode: None, name: None, rest: b"", place: None };
-        self.answers.answer(&request, self.batch.kind, &mut self.buffers, &mut self.out)
+    fn by_id(&mut self, id: ObjectId, place: Option<Location>) -> Result<(), Failure> {
+        self.item(About::Object(Request { id, mode: None, name: None, rest: 0..0, place }), self.batch.kind)
     }
 
     /// Loose objects, then pack by pack, each object where it lies; each once.
     fn as_stored(&mut self) -> Result<(), Failure> {
-        let failed = |error: &odb::ReadError| Failure::Fatal(chain(error));
         let packs = self.store.packs().map_err(|error| Failure::Fatal(chain(&error)))?;
         let mut loose = Vec::new();
         for source in 0..self.store.sources().len() {
-            loose.extend(self.store.loose_ids(source).map_err(|error| failed(&error))?);
+            loose.extend(self.store.loose_ids(source).map_err(|error| Failure::Fatal(chain(&error)))?);
         }
         let mut seen = HashSet::new();
         let one_place = packs.len() + usize::from(!loose.is_empty()) <= 1;
         for id in loose {
             if seen.insert(id) {
-                self.by_id(id)?;
+                self.by_id(id, None)?;
             }
         }
         for pack in packs.iter() {
-            let order = match pack.order() {
-                Ok(order) => order,
-                // An index with a bad offset has no order.
-                Err(_) => {
-                    for pos in 0..pack.count() {
-                        let id = pack.idx().id(pack_format::IdxPos::new(pos));
-                        if one_place || seen.insert(id) {
-                            self.by_id(id)?;
-                        }
-                    }
-                    continue;
-                }
-            };
-            for pos in (0..order.count()).map(PackPos::new) {
-                let idx_pos = order.idx_pos(pos);
-                let id = pack.idx().id(idx_pos);
+            // An index with a bad offset has no order.
+            let order = pack.order().ok();
+            for nth in 0..pack.count() {
+                let pos = order.map_or(IdxPos::new(nth), |order| order.idx_pos(PackPos::new(nth)));
+                let id = pack.idx().id(pos);
                 if one_place || seen.insert(id) {
-                    let place = Location::Packed { pack: pack.clone(), pos: idx_pos, at: order.offset(pos) };
-                    let request = Request { id, mode: None, name: None, rest: b"", place: Some(place) };
-                    self.answers.answer(&request, self.batch.kind, &mut self.buffers, &mut self.out)?;
+                    let place = order.map(|order| {
+                        let at = order.offset(PackPos::new(nth));
+                        Location::Packed { pack: pack.clone(), pos, at }
+                    });
+                    self.by_id(id, place)?;
                 }
             }
         }
