@@ -608,3 +608,41 @@ fn damaged_objects() {
     assert_eq!(said(&packstone(&repo, &["cat-file", "-p", &bad], "")).0, Some(128));
     assert_eq!(said(&packstone(&repo, &["cat-file", "-e", &bad], "")).0, Some(0));
 }
+
+/// Many answers are made by several threads; their order, and where they stop, stay the same.
+#[test]
+fn many_answers() {
+    let repo = TestRepo::init(Hash::Sha1);
+    let ids: Vec<String> =
+        (0..300).map(|nth| repo.hash_object("blob", &[&noise(20_000 + 97 * nth)[..], &[nth as u8]].concat())).collect();
+    let lines: String = (0..9).flat_map(|_| ids.iter().map(|id| format!("{id}\n"))).collect();
+    let whole = same(&repo, &["--batch"], &lines).stdout;
+    same(&repo, &["--batch", "--buffer"], &lines);
+    same(&repo, &["--batch-check"], &lines);
+    // Something goes wrong in the middle.
+    let bad = repo.hash_object("blob", &noise(5000));
+    let path = repo.objects_dir().join(&bad[..2]).join(&bad[2..]);
+    let half = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, &half[..half.len() / 2]).unwrap();
+    let output = packstone(&repo, &["cat-file", "--batch"], &format!("{lines}{bad}\n{lines}"));
+    let (code, text) = said(&output);
+    assert_eq!(code, Some(128));
+    assert!(text.ends_with(&format!("fatal: unable to stream {bad} to stdout\n")), "{text}");
+    assert!(output.stdout == whole, "{} bytes of {}", output.stdout.len(), whole.len());
+    let commands: String = lines.lines().map(|id| format!("contents {id}\n")).collect();
+    let output = packstone(&repo, &["cat-file", "--batch-command"], &format!("{commands}wrong\n{commands}"));
+    assert_eq!(said(&output), (Some(128), "fatal: unknown command: 'wrong'\n".to_owned()));
+    assert!(output.stdout == whole, "{} bytes of {}", output.stdout.len(), whole.len());
+    // The reader goes away while there is much more to write.
+    let mut command = repo.program(PROGRAM);
+    command.args(["cat-file", "--batch"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let feeding = std::thread::spawn(move || input.write_all(lines.as_bytes()));
+    let mut start = [0; 1000];
+    child.stdout.take().unwrap().read_exact(&mut start).unwrap();
+    assert!(whole.starts_with(&start));
+    assert_eq!(child.wait().unwrap().code(), Some(141));
+    let _ = feeding.join().unwrap();
+}
