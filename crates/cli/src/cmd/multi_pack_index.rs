@@ -113,8 +113,7 @@ const BASE: Spec<Typed> = Spec {
     help: "the layer that the new one is put on, or `none`",
     set: |typed, _, given| {
         typed.base = match given {
-            // An empty word names no layer; git passes over it, too.
-            Given::Value(base) if !base.is_empty() => Some(os_bytes(base).into_owned()),
+            Given::Value(base) => Some(os_bytes(base).into_owned()),
             _ => None,
         };
         Ok(())
@@ -328,20 +327,23 @@ impl<'a> Call<'a> {
                 Some(known.ok_or_else(|| Failure::Fatal(format!("unknown MIDX version: {number}")))?)
             }
         };
-        let base = match self.typed.base.as_deref() {
-            None => None,
-            Some(b"none") => Some(Base::Nothing),
-            Some(text) => match ObjectId::from_hex(text).ok().filter(|id| id.kind() == self.repo.hash) {
-                Some(id) => Some(Base::Layer(id)),
-                None => return Err(error(&format!("could not find base MIDX '{}'", String::from_utf8_lossy(text)))),
-            },
-        };
         Ok(WriteOptions::default()
             .version(version)
             .preferred(self.typed.preferred.clone())
             .incremental(self.typed.incremental)
-            .write_chain(!self.typed.no_chain)
-            .base(base))
+            .write_chain(!self.typed.no_chain))
+    }
+
+    /// The layer that `--base` names.
+    fn base(&self, text: Option<&[u8]>) -> Result<Option<Base>, Failure> {
+        match text {
+            None => Ok(None),
+            Some(b"none") => Ok(Some(Base::Nothing)),
+            Some(text) => match ObjectId::from_hex(text).ok().filter(|id| id.kind() == self.repo.hash) {
+                Some(id) => Ok(Some(Base::Layer(id))),
+                None => Err(error(&format!("could not find base MIDX '{}'", String::from_utf8_lossy(text)))),
+            },
+        }
     }
 
     /// Whether the multi-pack-index that is there may be used (`core.multiPackIndex`).
@@ -362,7 +364,9 @@ impl<'a> Call<'a> {
 }
 
 fn write(call: &mut Call<'_>, _: &[OsString]) -> Result<(), Failure> {
-    let mut options = call.options()?;
+    // An empty word names no layer. Git, which looks at the base only together with --stdin-packs, passes over it.
+    let base = call.typed.base.as_deref().filter(|base| call.typed.stdin_packs || !base.is_empty());
+    let mut options = call.options()?.base(call.base(base)?);
     if call.typed.stdin_packs {
         let lines = io::stdin().lock().split(b'\n').map(|line| {
             line.map(|mut line| {
@@ -390,7 +394,7 @@ fn compact(call: &mut Call<'_>, operands: &[OsString]) -> Result<(), Failure> {
         ends.push(id.filter(|_| call.uses_existing().unwrap_or(true)).ok_or_else(missing)?);
     }
     let [from, to] = &ends[..] else { return Err(COMPACT.wrong("")) };
-    let options = call.options()?;
+    let options = call.options()?.base(call.base(call.typed.base.as_deref())?);
     let outcome = call.editor()?.compact(from, to, &options);
     call.done(outcome)
 }

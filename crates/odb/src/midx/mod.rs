@@ -24,7 +24,8 @@
 //! |---|---|
 //! | content written to the lock file, or to `tmp_midx_*`; synced | the former state |
 //! | layer renamed, its directory synced | the former state, and a layer that no chain names |
-//! | single file or chain renamed, directory synced (of a chain, the one above, too) | the new state, and files it no longer needs |
+//! | single file or chain renamed, its directory synced (of a chain, the one above, too) | the new state, and files it no longer needs; the former if a chain takes the place of a single file |
+//! | in that case: the single file removed, its directory synced | the new state, and files it no longer needs |
 //! | files no longer needed removed; packs expired: `.idx` first | the new state |
 //!
 //! A lock (`multi-pack-index.lock`, `multi-pack-index-chain.lock`) is held from before the former state is read until the

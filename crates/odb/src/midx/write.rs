@@ -455,13 +455,13 @@ impl Editor<'_> {
             io::Write::write_all(&mut lock, &chain.encode())
                 .map_err(MidxError::io("write", &chain_path(&self.objects)))?;
             lock.commit()?;
-            if self.publish.fsync == Fsync::Full {
-                // The folder of layers may be new; only its content was synced so far.
-                let mut dirs = DirSync::new();
-                dirs.add_parent_of(&dir, &self.publish.fs);
-                dirs.finish()?;
-            }
+            // The folder of layers may be new; only its content was synced so far. And a single file that came back would
+            // win over the chain.
+            self.sync_names(&dir)?;
             self.remove(&root_path(&self.objects))?;
+            if frame.base.is_none_or(|base| !base.is_chain()) {
+                self.sync_names(&dir)?;
+            }
             self.remove_files(&pack_dir(&self.objects), &EXTENSIONS, &HashSet::new())?;
             self.remove_files(&dir, &EXTENSIONS, &chain.layers.iter().copied().collect())?;
         }
@@ -490,6 +490,16 @@ impl Editor<'_> {
             copy(layer.midx().as_bytes(), "midx")?;
         }
         Ok(())
+    }
+
+    /// Makes the names in the directory that `path` lies in durable, if that is wanted.
+    fn sync_names(&self, path: &Path) -> Result<(), MidxError> {
+        if self.publish.fsync != Fsync::Full {
+            return Ok(());
+        }
+        let mut dirs = DirSync::new();
+        dirs.add_parent_of(path, &self.publish.fs);
+        Ok(dirs.finish()?)
     }
 
     /// Removes a file that may be gone already.

@@ -11,6 +11,7 @@ mod hostile;
 mod loose;
 mod many;
 mod midx;
+mod midx_crash;
 mod midx_lookup;
 mod props;
 mod regressions;
