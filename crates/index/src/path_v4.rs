@@ -131,22 +131,26 @@ pub(crate) fn suffix_len(bytes: &[u8]) -> Option<usize> {
     Some(at + bytes.get(at..)?.iter().position(|&byte| byte == 0)?)
 }
 
-/// What [`first_nul`] looks at.
+/// What [`ends_at`] looks at.
 pub(crate) const SHORT: usize = 32;
 
-/// Bytes in front of the first NUL, or [`SHORT`]: without a branch that depends on where it is.
+/// Whether the first NUL is at `len`: without a branch that depends on what the bytes are.
 #[inline(always)]
-pub(crate) fn first_nul(bytes: &[u8; SHORT]) -> usize {
+pub(crate) fn ends_at(bytes: &[u8; SHORT], len: usize) -> bool {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
-    let mut at = SHORT;
-    for (number, word) in bytes.as_chunks::<8>().0.iter().enumerate().rev() {
-        let word = u64::from_le_bytes(*word);
-        let zeros = word.wrapping_sub(LOW) & !word & HIGH;
-        let here = number * 8 + zeros.trailing_zeros() as usize / 8;
-        at = if zeros != 0 { here } else { at };
-    }
-    at
+    let zeros = |bytes: &[u8; 8]| {
+        let word = u64::from_le_bytes(*bytes);
+        word.wrapping_sub(LOW) & !word & HIGH
+    };
+    let [a, b, c, d] = bytes.as_chunks::<8>().0 else { return false };
+    let first = |a: u64, b: u64| {
+        let (a_at, b_at) = (a.trailing_zeros() as usize / 8, 8 + b.trailing_zeros() as usize / 8);
+        if a != 0 { a_at } else { b_at }
+    };
+    // Most paths differ in a few bytes only.
+    let (a, b) = (zeros(a), zeros(b));
+    if len < 16 { first(a, b) == len } else { a | b == 0 && first(zeros(c), zeros(d)) + 16 == len }
 }
 
 /// Bytes that two paths begin with in common.
@@ -197,7 +201,9 @@ mod tests {
             bytes.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
             assert_eq!(suffix_len(&bytes), Some(len));
             bytes.resize(len.max(SHORT) + SHORT, 0);
-            assert_eq!(first_nul(bytes.first_chunk().unwrap()), len.min(SHORT));
+            for at in 0..SHORT {
+                assert_eq!(ends_at(bytes.first_chunk().unwrap(), at), at == len);
+            }
         }
     }
 

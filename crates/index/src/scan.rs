@@ -509,7 +509,7 @@ impl Packed {
         let keep = path.len().checked_sub(strip)?;
         let len = stated.checked_sub(keep)?;
         let usual = word & EXTENDED == 0 && strip < 0x80 && stated != usize::from(NAME_MASK) && self.count > 0;
-        if !usual || path_v4::first_nul(suffix) != len || !path.replace_rising(keep, suffix, len) {
+        if !usual || !path_v4::ends_at(suffix, len) || !path.replace_rising(keep, suffix, len) {
             return None;
         }
         Some((base + 1 + len + 1, Stage::from_bits((word >> STAGE_SHIFT) as u8)))
