@@ -169,16 +169,32 @@ impl Repository {
         };
         let loose = self.publish_options_of(Part::LooseObjects)?.mode(FileMode::ReadOnly).placing(placing);
         let batch = config.text("core.fsyncmethod")? == Some(b"batch") && loose.fsync == Fsync::Full;
-        Ok(WriteOptions::default().compression(level(config)?).loose(loose).batch(batch))
+        let mut options = WriteOptions::default()
+            .compression(level(config, "core.loosecompression", 1)?)
+            .loose(loose)
+            .batch(batch)
+            .pack_compression(level(config, "pack.compression", -1)?)
+            .pack(self.publish_options_of(Part::Packs)?.mode(FileMode::ReadOnly).placing(placing))
+            .pack_size_limit(config.size("pack.packsizelimit")?.filter(|&limit| limit > 0));
+        if let Some(size) = config.size("core.bigfilethreshold")? {
+            options = options.big_file_threshold(size);
+        }
+        if let Some(yes) = config.truth("pack.writereverseindex")? {
+            options = options.write_rev(yes);
+        }
+        Ok(options)
     }
 }
 
-/// The level that loose objects are deflated at: `core.looseCompression`, else `core.compression`, else the fastest.
-fn level(config: &Config) -> Result<i32, Failure> {
-    let mut level = 1;
-    for key in ["core.compression", "core.loosecompression"] {
+/// The level that objects are deflated at: the key's, else `core.compression`, else the default.
+fn level(config: &Config, key: &str, default: i32) -> Result<i32, Failure> {
+    let mut level = default;
+    for key in ["core.compression", key] {
         match config.int(key)? {
             Some(given @ -1..=9) => level = given,
+            Some(given) if key == "pack.compression" => {
+                return Err(Failure::Fatal(format!("bad pack compression level {given}")));
+            }
             Some(given) => return Err(Failure::Fatal(format!("bad zlib compression level {given}"))),
             None => {}
         }

@@ -55,7 +55,7 @@ pub enum IfExists {
     /// Keep the file if it has the same bytes, else fail: for packs and their indexes, whose names promise content.
     /// A file that vanishes meanwhile is no collision.
     Compare,
-    /// Keep the file unread: for loose objects, whose names say all.
+    /// Keep the file unread, with a new time, so that nobody takes it for old: for loose objects, whose names say all.
     Keep,
     /// Fail.
     Refuse,
@@ -492,6 +492,9 @@ fn settle(
             io::ErrorKind::AlreadyExists if if_exists != IfExists::Replace => {
                 match keep_existing(name.path(), dest, if_exists, options)? {
                     Existing::Kept => {
+                        if if_exists == IfExists::Keep {
+                            let _ = options.fs.set_times(dest, None); // if it is somebody else's, that one sees to it
+                        }
                         if options.fsync == Fsync::Full {
                             dirs.add_parent_of(dest, &options.fs);
                         }

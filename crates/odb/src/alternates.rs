@@ -43,6 +43,43 @@ pub fn parse_list(bytes: &[u8]) -> Vec<PathBuf> {
     parse(bytes, LIST_SEPARATOR)
 }
 
+/// The list that [`parse_list`] reads, for `GIT_ALTERNATE_OBJECT_DIRECTORIES` of another process: paths that hold the
+/// separator, or could be taken for something else, are quoted.
+///
+/// ```
+/// # #[cfg(unix)] {
+/// use packstone_odb::alternates::{format_list, parse_list};
+///
+/// let paths = ["/srv/co:lon.git/objects".as_ref(), "/plain".as_ref()];
+/// let list = format_list(paths);
+/// assert_eq!(list, br#""/srv/co:lon.git/objects":/plain"#);
+/// assert_eq!(parse_list(&list), paths);
+/// # }
+/// ```
+#[must_use]
+pub fn format_list<'p>(paths: impl IntoIterator<Item = &'p std::path::Path>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for path in paths {
+        let bytes = path.as_os_str().as_encoded_bytes();
+        if !out.is_empty() {
+            out.push(LIST_SEPARATOR);
+        }
+        if !bytes.contains(&LIST_SEPARATOR) && !matches!(bytes.first(), Some(b'"' | b'#')) {
+            out.extend_from_slice(bytes);
+            continue;
+        }
+        out.push(b'"');
+        for &byte in bytes {
+            if matches!(byte, b'"' | b'\\') {
+                out.push(b'\\');
+            }
+            out.push(byte);
+        }
+        out.push(b'"');
+    }
+    out
+}
+
 fn parse(mut rest: &[u8], separator: u8) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     while !rest.is_empty() {

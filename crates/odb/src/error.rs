@@ -112,6 +112,20 @@ pub enum WriteError {
     /// A file did not get its name.
     #[error(transparent)]
     Publish(#[from] PublishError),
+    /// An [`Overlay`](crate::Overlay) would hold more than it may.
+    #[error("objects of {held} bytes in memory exceed the limit of {limit}")]
+    OverBudget {
+        /// Bytes there would be.
+        held: u64,
+        /// Bytes there may be.
+        limit: u64,
+    },
+    /// The store that is written to could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A quarantine's directory could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
 }
 
 /// Where a file is damaged, and how.

@@ -22,7 +22,8 @@
 //! - [`Store`]: the handle. [`read`](Store::read) (whole), [`header`](Store::header) (kind and size), [`stream`](Store::stream)
 //!   (piece by piece), [`find`](Store::find) (where), [`prefix`](Store::prefix) (abbreviations), [`ids`](Store::ids) (all),
 //!   [`entry`](Store::entry) (how it is stored), [`copies`](Store::copies), [`abbreviate`](Store::abbreviate).
-//! - [`Writer`], [`WriteOptions`]: adds objects, from bytes and from streams, durably; what is there is freshened.
+//! - [`Writer`], [`WriteOptions`]: adds objects, from bytes and from streams, durably; what is there is freshened. Large blobs
+//!   go into packs. [`Quarantine`] holds objects on trial, [`Overlay`] such that may never be written.
 //! - [`Options`]: hash, byte source, cache budget, limits, alternates from the environment ([`alternates`] parses them).
 //! - [`Pack`] and [`PackOrder`]: the layer below, for those who work with packs as such: entries as they lie, in the
 //!   order of their offsets, without look-ups or copies.
@@ -56,6 +57,7 @@
 #![deny(unsafe_code)]
 
 pub mod alternates;
+mod bulk;
 mod cache;
 mod chain;
 mod entry_info;
@@ -70,9 +72,11 @@ pub mod midx;
 mod observer;
 mod options;
 mod order;
+mod overlay;
 mod pack;
 mod packs;
 mod platform;
+mod quarantine;
 mod scratch;
 mod source;
 mod store;
@@ -85,7 +89,9 @@ pub use ids::Ids;
 pub use observer::{Observer, Quiet};
 pub use options::{ByteSource, Options};
 pub use order::PackOrder;
+pub use overlay::Overlay;
 pub use pack::Pack;
+pub use quarantine::Quarantine;
 pub use scratch::Scratch;
 pub use source::Bytes;
 pub use store::{Location, ObjectHeader, PrefixMatch, Source, Store};

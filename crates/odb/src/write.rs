@@ -14,6 +14,7 @@ use hashfile::publish::{self, Batch, IfExists, TempFile};
 use object::{HashKind, NameHasher, ObjectId, ObjectKind, header, object_id};
 use pack_format::zlib::Deflate;
 
+use crate::bulk::Bulk;
 use crate::error::{ReadError, WriteError};
 use crate::options::setters;
 use crate::store::Store;
@@ -33,6 +34,18 @@ pub struct WriteOptions {
     /// Whether loose objects get their names together, in [`Writer::finish`], after one flush for all of them
     /// (`core.fsyncMethod=batch`). Until then the store does not have them. Default: `false`.
     pub batch: bool,
+    /// Blobs of more bytes than this go into a pack, which appears in [`Writer::finish`]; until then the store does not
+    /// have them. Default: 512 MiB, as git's `core.bigFileThreshold`.
+    pub big_file_threshold: u64,
+    /// The zlib level of blobs in packs, -1 (zlib's default, which is the default here) to 9.
+    pub pack_compression: i32,
+    /// How packs and what belongs to them are made, synced and named; [`make_dir`](publish::Options::make_dir) is taken as
+    /// set. Default: durable when `finish` returns.
+    pub pack: publish::Options,
+    /// A pack of several blobs is not made larger than this many bytes. Default: no limit.
+    pub pack_size_limit: Option<u64>,
+    /// Whether packs get a `.rev`. Default: true.
+    pub write_rev: bool,
     /// Whether a copy that is there already is read and hashed before it counts; one that is damaged is replaced.
     /// Default: `false`, as git: a file of the right name counts, an empty one, too.
     pub verify_existing: bool,
@@ -47,6 +60,11 @@ impl Default for WriteOptions {
             compression: 1,
             loose: publish::Options::default(),
             batch: false,
+            big_file_threshold: 512 << 20,
+            pack_compression: -1,
+            pack: publish::Options::default(),
+            pack_size_limit: None,
+            write_rev: true,
             verify_existing: false,
             freshen_interval: Duration::from_secs(3600),
         }
@@ -58,8 +76,18 @@ impl WriteOptions {
         compression: i32,
         loose: publish::Options,
         batch: bool,
+        big_file_threshold: u64,
+        pack_compression: i32,
+        pack: publish::Options,
+        pack_size_limit: Option<u64>,
+        write_rev: bool,
         verify_existing: bool,
         freshen_interval: Duration,
+    }
+
+    /// With what is taken as set.
+    pub(crate) fn settled(self) -> WriteOptions {
+        WriteOptions { loose: self.loose.make_dir(true), pack: self.pack.make_dir(true), ..self }
     }
 }
 
@@ -69,11 +97,13 @@ impl Store {
         Writer {
             store: self.clone(),
             deflate: Deflate::new(options.compression),
-            options: WriteOptions { loose: options.loose.make_dir(true), ..options },
+            pack_deflate: Deflate::new(options.pack_compression),
+            options: options.settled(),
             inflated: Vec::new(),
             deflated: Vec::new(),
             batch: Batch::new(),
             pending: HashSet::new(),
+            bulk: None,
         }
     }
 }
@@ -82,7 +112,8 @@ impl Store {
 ///
 /// When a call that writes returns, the store has the object, in a copy whose time was set to now, so that nobody who
 /// removes what is old and unused takes it, and which is as durable as the options say; with
-/// [`batch`](WriteOptions::batch) that holds when [`finish`](Self::finish) returns. An object that was there before is as
+/// [`batch`](WriteOptions::batch), and for blobs of more than [`big_file_threshold`](WriteOptions::big_file_threshold), that
+/// holds when [`finish`](Self::finish) returns. An object that was there before is as
 /// durable as whoever wrote it made it.
 ///
 /// ```
@@ -105,11 +136,13 @@ pub struct Writer {
     pub(crate) store: Store,
     pub(crate) options: WriteOptions,
     deflate: Deflate,
+    pack_deflate: Deflate,
     inflated: Vec<u8>,
     deflated: Vec<u8>,
     batch: Batch,
-    /// What is in `batch`.
+    /// What is in `batch` and in `bulk`.
     pending: HashSet<ObjectId>,
+    bulk: Option<Bulk>,
 }
 
 impl Writer {
@@ -126,6 +159,9 @@ impl Writer {
     pub fn write(&mut self, kind: ObjectKind, content: &[u8]) -> Result<ObjectId, WriteError> {
         let id = object_id(self.hash(), kind, content)?;
         let Some(if_exists) = self.missing(&id)? else { return Ok(id) };
+        if self.is_big(kind, content.len() as u64) {
+            return self.pack(content.len() as u64, &mut &*content, true);
+        }
         self.inflated.clear();
         self.inflated.extend_from_slice(&header::encode(kind, content.len() as u64));
         self.inflated.extend_from_slice(content);
@@ -197,8 +233,13 @@ impl Writer {
     /// # Errors
     /// As for [`finish`](Self::finish).
     pub fn flush(&mut self) -> Result<(), WriteError> {
+        let batch = std::mem::take(&mut self.batch);
+        let packed = self.bulk.take().map_or(Ok(()), |mut bulk| bulk.finish(&self.store, &self.options));
+        let loose = batch.commit();
+        // Also if that failed: some may be there.
         self.pending.drain().for_each(|id| self.store.wrote_loose(&id));
-        std::mem::take(&mut self.batch).commit()?;
+        packed?;
+        loose?;
         Ok(())
     }
 
@@ -229,8 +270,56 @@ impl Writer {
         Ok(())
     }
 
+    fn is_big(&self, kind: ObjectKind, size: u64) -> bool {
+        kind == ObjectKind::Blob && size > self.options.big_file_threshold
+    }
+
+    /// Writes a blob into the pack that is being made. `wanted`: it is known that the store does not have it.
+    fn pack(&mut self, size: u64, input: &mut dyn Read, wanted: bool) -> Result<ObjectId, WriteError> {
+        if let Some(bulk) = &mut self.bulk
+            && bulk.is_full(size, self.options.pack_size_limit)
+        {
+            bulk.finish(&self.store, &self.options)?;
+            self.bulk = None;
+        }
+        let mut bulk = match self.bulk.take() {
+            Some(bulk) => bulk,
+            None => Bulk::begin(&self.store, &self.options)?,
+        };
+        let added = self.pack_into(&mut bulk, size, input, wanted);
+        // Also if it was given up: what it held is lost, and `finish` has to say so.
+        self.bulk = Some(bulk);
+        added
+    }
+
+    fn pack_into(
+        &mut self,
+        bulk: &mut Bulk,
+        size: u64,
+        input: &mut dyn Read,
+        wanted: bool,
+    ) -> Result<ObjectId, WriteError> {
+        let before = bulk.checkpoint()?;
+        let added = bulk.add(self.hash(), size, input, &mut self.pack_deflate);
+        let keep = match &added {
+            Ok(entry) => wanted || self.missing(&entry.id)?.is_some(),
+            Err(_) => false,
+        };
+        match &added {
+            Ok(entry) if keep => {
+                bulk.keep(*entry);
+                self.pending.insert(entry.id);
+            }
+            _ => bulk.rewind(&before)?,
+        }
+        added.map(|entry| entry.id)
+    }
+
     /// Writes what is too large to be held, in one pass: the name is known at the end only.
     fn stream(&mut self, kind: ObjectKind, size: u64, input: &mut dyn Read) -> Result<ObjectId, WriteError> {
+        if self.is_big(kind, size) {
+            return self.pack(size, input, false);
+        }
         let mut temp = TempFile::create_in(self.store.objects_dir(), TEMP, &self.options.loose)?;
         let mut hasher = NameHasher::new(self.hash(), kind, size);
         let path = temp.path().to_owned();

@@ -19,7 +19,7 @@
 //! # How many states are looked at
 //! One cut after every change. In each, of `n` uncertain names all 2^n choices if `n` is at most [`ALL_SUBSETS`]; else none,
 //! all, every beginning of the sequence, each alone, all but each, and [`RANDOM_SUBSETS`] more. Each with the four contents
-//! above, all uncertain files alike. Temporary files (whose names begin with `tmp_`, and promise nothing to anybody) are
+//! above, all uncertain files alike. Temporary files (they, or a directory above, are called `tmp_*`, which promises nothing to anybody) are
 //! there with zeros whenever they may be. States that differ in nothing else are looked at once for each number of
 //! promises.
 
@@ -275,7 +275,7 @@ impl File {
 }
 
 fn is_temporary(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tmp_"))
+    path.iter().any(|name| name.to_string_lossy().starts_with("tmp_"))
 }
 
 /// A change of names.

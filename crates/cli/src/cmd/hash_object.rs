@@ -30,7 +30,8 @@ convert before it stores them (line ends, ident, filters, encodings; see gitattr
 stays the same.
 
 Configuration: core.autocrlf, core.attributesFile, core.compression, core.looseCompression, core.bigFileThreshold,
-core.createObject, core.fsync, core.fsyncMethod, core.fsyncObjectFiles, core.sharedRepository.
+core.createObject, core.fsync, core.fsyncMethod, core.fsyncObjectFiles, core.sharedRepository, pack.compression,
+pack.packSizeLimit, pack.writeReverseIndex.
 
 Exit code: 0 done; 128 with `fatal: ...`; 129 for a wrong command line.
 ";
@@ -132,6 +133,9 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
         Some(name) => ObjectKind::from_name(&os_bytes(name))
             .ok_or_else(|| Failure::Fatal(format!("invalid object type \"{}\"", name.to_string_lossy())))?,
     };
+    if let Some(repo) = &repo {
+        repo.config.size("core.bigfilethreshold")?; // a wrong value is an error even where none is needed
+    }
     let mut work = Work {
         env: repo.as_ref().map_or(&env, |repo| &repo.env),
         repo: repo.as_ref(),
@@ -150,9 +154,6 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
             _ => None,
         },
     };
-    if let Some(repo) = &repo {
-        repo.config.size("core.bigfilethreshold")?; // a wrong value is an error even where none is needed
-    }
     let done = work.all(&typed, &files);
     let finished = match work.objects {
         Some(objects) => objects.finish().map_err(|error| Failure::Fatal(chain(&error))),

@@ -45,7 +45,8 @@ refused, unless their content stays the same.
 Configuration: core.trustctime, core.checkStat, core.fileMode, core.symlinks, core.ignoreStat, core.autocrlf,
 core.attributesFile, core.protectNTFS, core.protectHFS, core.preloadIndex, core.splitIndex, core.untrackedCache,
 core.fsmonitor (whose answers are kept, not asked for), core.compression, core.looseCompression,
-core.createObject, core.bigFileThreshold, core.fsync, core.fsyncMethod, core.fsyncObjectFiles, core.sharedRepository, core.lockfilePid,
+core.createObject, core.bigFileThreshold, core.fsync, core.fsyncMethod, core.fsyncObjectFiles, core.sharedRepository,
+core.lockfilePid, pack.compression, pack.packSizeLimit, pack.writeReverseIndex,
 index.version, index.threads, index.skipHash, index.recordEndOfIndexEntries, index.recordOffsetTable,
 splitIndex.maxPercentChange, splitIndex.sharedIndexExpire, feature.manyFiles.
 

@@ -325,6 +325,13 @@ fn large_blobs_go_in_within_64_mib() {
         repo.git(["prune", "--expire=now"]);
         assert_eq!(limited("cat large | \"$packstone\" hash-object -w --stdin"), want);
         assert_eq!(limited("\"$packstone\" hash-object -w --stdin <large"), want);
+        repo.git(["prune", "--expire=now"]);
+        // Into a pack, and not into a second one.
+        for _ in 0..2 {
+            assert_eq!(limited("\"$packstone\" -c core.bigFileThreshold=1m hash-object -w large"), want);
+        }
+        assert_eq!(repo.ids_of_pack(&repo.only_pack()).len(), 1);
+        assert_eq!(repo.git_str(["count-objects"]), "0 objects, 0 kilobytes");
         assert_eq!(repo.git_str(["cat-file", "-s", &want]), SIZE.to_string());
         repo.fsck();
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashfile::publish::{self, Fsync};
 use object::{ObjectId, ObjectKind};
-use packstone_odb::{Store, WriteError, WriteOptions};
+use packstone_odb::{Quarantine, Store, WriteError, WriteOptions};
 use testkit::disk::{Disk, Fault};
 use testkit::pack::{self, write_loose_raw};
 use testkit::repo::noise;
@@ -62,6 +62,9 @@ pub(crate) const WAYS: &[Way] = &[
     way("a stream of unknown length", |setting| streams(setting, false)),
     way("a small batch", |setting| batch(setting, 3)),
     way("a large batch", |setting| batch(setting, 9)),
+    way("a pack of large blobs", bulk),
+    way("packs of large blobs", |setting| bulk_of(setting, Some(3000))),
+    way("a quarantine", quarantine),
     Way { prepare: plant_damage, ..way("over a damaged copy", replace) },
 ];
 
@@ -91,6 +94,34 @@ fn batch(setting: &Setting<'_>, count: usize) -> Result<(), WriteError> {
     let mut writer = setting.store().writer(setting.options().batch(true));
     let ids: Vec<ObjectId> = (0..count).map(|n| writer.write(ObjectKind::Blob, &blob(n))).collect::<Result<_, _>>()?;
     writer.finish()?;
+    ids.into_iter().for_each(setting.promise);
+    Ok(())
+}
+
+fn bulk(setting: &Setting<'_>) -> Result<(), WriteError> {
+    bulk_of(setting, None)
+}
+
+fn bulk_of(setting: &Setting<'_>, limit: Option<u64>) -> Result<(), WriteError> {
+    let options = setting.options().pack(setting.publish()).big_file_threshold(1000).pack_size_limit(limit);
+    let mut writer = setting.store().writer(options.pack_compression(0));
+    let contents = [vec![b'x'; 2000], vec![b'y'; 1500], vec![b'x'; 2000]];
+    let ids: Vec<ObjectId> =
+        contents.iter().map(|content| writer.write(ObjectKind::Blob, content)).collect::<Result<_, _>>()?;
+    writer.finish()?;
+    ids.into_iter().for_each(setting.promise);
+    Ok(())
+}
+
+fn quarantine(setting: &Setting<'_>) -> Result<(), WriteError> {
+    let options = setting.options().pack(setting.publish()).big_file_threshold(1000);
+    let quarantine = Quarantine::create(&setting.store(), "incoming", options)?;
+    let mut writer = quarantine.writer();
+    let contents = [vec![b'x'; 2000], blob(0), blob(1)];
+    let ids: Vec<ObjectId> =
+        contents.iter().map(|content| writer.write(ObjectKind::Blob, content)).collect::<Result<_, _>>()?;
+    writer.finish()?;
+    quarantine.migrate()?;
     ids.into_iter().for_each(setting.promise);
     Ok(())
 }
@@ -152,7 +183,7 @@ fn assert_sound(repo: &Objects, promised: &[ObjectId], context: &str) {
 }
 
 fn is_temporary(name: &str) -> bool {
-    name.rsplit('/').next().unwrap().starts_with("tmp_")
+    name.split('/').any(|part| part.starts_with("tmp_"))
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod midx;
 mod midx_crash;
 mod midx_lookup;
 mod props;
+mod quarantine;
 mod regressions;
 #[path = "../../../hashfile/tests/it/seam.rs"]
 mod seam;
