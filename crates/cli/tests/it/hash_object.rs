@@ -303,7 +303,7 @@ fn what_a_pack_of_an_alternate_has_costs_one_utimensat() {
 #[cfg(target_os = "linux")]
 #[test]
 fn large_blobs_go_in_within_64_mib() {
-    const SIZE: u64 = 200 << 20;
+    const SIZE: u64 = 80 << 20; // the whole of 2 GiB is for those who measure
     for hash in Hash::ALL {
         let repo = TestRepo::init(hash);
         let path = repo.path().join("large");
