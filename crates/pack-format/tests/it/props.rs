@@ -2,10 +2,11 @@
 
 use object::{HashKind, ObjectId, Prefix};
 use packstone_pack_format::{
-    IdxPos, PackOffset,
+    IdxPos, MidxPack, MidxPos, PackOffset,
     delta::{self, Instructions},
     entry::{EntryKind, Header},
     idx::{self, Idx},
+    midx::{self, Midx, Version},
     varint,
 };
 use proptest::prelude::*;
@@ -64,6 +65,41 @@ proptest! {
         let len = ours.len();
         ours.push(after);
         prop_assert_eq!(varint::decode_offset(&ours), Ok((value, len)));
+    }
+
+    /// A multi-pack-index says of each id what was written, and knows no others.
+    #[test]
+    fn multi_pack_indexes_as_a_map(
+        (kind, mut ids) in kind().prop_flat_map(|kind| (Just(kind), ids(kind))),
+        places in prop::collection::vec((0..5u32, prop_oneof![0..1u64 << 31, number().prop_map(|n| n >> 1)]), 300),
+        second in any::<bool>(),
+    ) {
+        ids.dedup();
+        let version = if second { Version::V2 } else { Version::V1 };
+        let names: Vec<String> = (0..5).map(|n| format!("pack-{}.idx", if second { 9 - n } else { n })).collect();
+        let rows = ids.iter().zip(&places);
+        let rows = rows.map(|(id, (pack, offset))| (*id, MidxPack::new(*pack), PackOffset::new(*offset)));
+        let options = midx::Options::default().version(version);
+        let (bytes, _) = midx::write(Vec::new(), kind, &names, rows.clone(), &options).unwrap();
+        bodies::ask_midx(&bytes, kind);
+        let read = Midx::parse(&bytes[..], kind).unwrap();
+        read.verify_checksum().unwrap();
+        prop_assert_eq!(read.version(), version);
+        prop_assert!(read.ids().eq(ids.iter().copied()));
+        for (pos, (id, pack, offset)) in (0..).map(MidxPos::new).zip(rows) {
+            prop_assert_eq!(read.lookup(&id), Some(pos));
+            prop_assert_eq!(read.location(pos), Ok((pack, offset)));
+            let digits = 4 + offset.get() as usize % (kind.hex_len() - 4);
+            let prefix = Prefix::from_hex(&id.to_string().as_bytes()[..digits], kind).unwrap();
+            let range = read.prefix_range(&prefix);
+            let model = |at: &u32| prefix.matches(&ids[*at as usize]);
+            prop_assert!(range.clone().all(|at| model(&at)));
+            prop_assert_eq!(range.len(), (0..read.count()).filter(model).count());
+            let mut other = id.as_bytes().to_vec();
+            other[kind.len() - 1] ^= 1;
+            let other = ObjectId::from_bytes(&other).unwrap();
+            prop_assert_eq!(read.lookup(&other).is_some(), ids.contains(&other));
+        }
     }
 
     #[test]
