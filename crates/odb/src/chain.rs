@@ -115,8 +115,8 @@ pub(crate) fn header(pack: &Pack, at: u64) -> Result<ObjectHeader, ReadError> {
 }
 
 /// Where on the chain we are, and a trap for cycles.
-struct Walk {
-    at: u64,
+pub(crate) struct Walk {
+    pub(crate) at: u64,
     /// An offset met before; moved up at distances that double (Brent), so that any cycle is noticed within three times
     /// its length.
     trap: u64,
@@ -125,11 +125,11 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(at: u64) -> Walk {
+    pub(crate) fn new(at: u64) -> Walk {
         Walk { at, trap: at, steps: 0, next_trap: 1 }
     }
 
-    fn go_to_base(&mut self, pack: &Pack, kind: &EntryKind) -> Result<(), ReadError> {
+    pub(crate) fn go_to_base(&mut self, pack: &Pack, kind: &EntryKind) -> Result<(), ReadError> {
         let here = self.at;
         let base = pack.base_of(PackOffset::new(here), kind)?;
         // Only called for deltas, which have a base.
@@ -188,13 +188,24 @@ fn up(
     limit: Option<u64>,
 ) -> Result<(), ReadError> {
     check_limit(hop.size, limit)?;
-    let size = plausible(pack, hop.at, hop.data, hop.size)?;
-    inflate(pack, hop.at, hop.data, size, &mut scratch.inflate, &mut scratch.input, &mut scratch.delta)?;
+    inflate_delta(pack, hop.at, hop.data, hop.size, scratch)?;
     let delta = &scratch.delta;
     delta::apply(&base.bytes, delta, out, limit.unwrap_or(u64::MAX)).map_err(|error| match error.kind {
         delta::DeltaErrorKind::Limit { size, limit } => ReadError::TooLarge { size, limit },
         _ => pack.corrupt(hop.at, error),
     })
+}
+
+/// Inflates the delta of the entry at `at` into the scratch.
+pub(crate) fn inflate_delta(
+    pack: &Pack,
+    at: u64,
+    data: u64,
+    size: u64,
+    scratch: &mut Scratch,
+) -> Result<(), ReadError> {
+    let size = plausible(pack, at, data, size)?;
+    inflate(pack, at, data, size, &mut scratch.inflate, &mut scratch.input, &mut scratch.delta)
 }
 
 /// A base from elsewhere after `error` at `at`: the object that should be there, or else one of those that are made from it,
@@ -227,7 +238,7 @@ fn instead(
     }
 }
 
-fn check_limit(size: u64, limit: Option<u64>) -> Result<(), ReadError> {
+pub(crate) fn check_limit(size: u64, limit: Option<u64>) -> Result<(), ReadError> {
     match limit {
         Some(limit) if size > limit => Err(ReadError::TooLarge { size, limit }),
         _ => Ok(()),

@@ -77,6 +77,7 @@ mod pack;
 mod packs;
 mod platform;
 mod quarantine;
+mod range;
 mod scratch;
 mod source;
 mod store;

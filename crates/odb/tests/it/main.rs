@@ -15,6 +15,7 @@ mod midx_crash;
 mod midx_lookup;
 mod props;
 mod quarantine;
+mod range;
 mod regressions;
 #[path = "../../../hashfile/tests/it/seam.rs"]
 mod seam;
