@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use object::{ObjectId, ObjectKind};
-use pack_format::PackOffset;
 use pack_format::delta;
 use pack_format::entry::EntryKind;
 use pack_format::zlib::{Inflate, ZlibError, max_inflated_len};
+use pack_format::{PackOffset, PackPos};
 
 use crate::cache::Base;
 use crate::error::{Damage, ReadError};
@@ -92,26 +92,48 @@ pub(crate) fn read(
 
 /// The kind and size of the object at `at`.
 pub(crate) fn header(pack: &Pack, at: u64) -> Result<ObjectHeader, ReadError> {
-    let mut walk = Walk::new(at);
-    let mut result_size = None;
-    loop {
-        if let Some(base) = pack.cache().get(pack.key(walk.at)) {
-            let size = result_size.unwrap_or(base.bytes.len() as u64);
-            return Ok(ObjectHeader { kind: base.kind, size });
-        }
-        let here = walk.at;
-        let (header, len) = pack.entry(PackOffset::new(here))?;
-        let data = here + len as u64;
-        plausible(pack, here, data, header.size)?;
-        if result_size.is_none() {
-            result_size =
-                Some(if header.kind.is_delta() { delta_size(pack, here, data, header.size)? } else { header.size });
-        }
-        match header.kind.object_kind() {
-            Some(kind) => return Ok(ObjectHeader { kind, size: result_size.unwrap_or(header.size) }),
-            None => walk.go_to_base(pack, &header.kind)?,
-        }
+    if let Some(base) = pack.cache().get(pack.key(at)) {
+        return Ok(ObjectHeader { kind: base.kind, size: base.bytes.len() as u64 });
     }
+    let (header, len) = pack.entry(PackOffset::new(at))?;
+    let data = at + len as u64;
+    plausible(pack, at, data, header.size)?;
+    if let Some(kind) = header.kind.object_kind() {
+        return Ok(ObjectHeader { kind, size: header.size });
+    }
+    let size = delta_size(pack, at, data, header.size)?;
+    let mut walk = Walk::new(at);
+    // Those passed on the way, whose kind is known as soon as the one at the end is.
+    let mut passed = [PackPos::new(0); 64];
+    let mut count = 0;
+    let mut pass = |at| {
+        let kinds = pack.kinds()?;
+        let rank = kinds.rank(at)?;
+        let kind = kinds.get(rank);
+        if let Some(place) = passed.get_mut(count).filter(|_| kind.is_none()) {
+            *place = rank;
+            count += 1;
+        }
+        kind
+    };
+    let mut known = pass(at);
+    let mut entry = header.kind;
+    let kind = loop {
+        if let Some(kind) = known.or(entry.object_kind()) {
+            break kind;
+        }
+        walk.go_to_base(pack, &entry)?;
+        known = pass(walk.at);
+        if known.is_none() {
+            let (header, len) = pack.entry(PackOffset::new(walk.at))?;
+            plausible(pack, walk.at, walk.at + len as u64, header.size)?;
+            entry = header.kind;
+        }
+    };
+    if let Some(kinds) = pack.kinds() {
+        passed.iter().take(count).for_each(|&rank| kinds.set(rank, kind));
+    }
+    Ok(ObjectHeader { kind, size })
 }
 
 /// Where on the chain we are, and a trap for cycles.

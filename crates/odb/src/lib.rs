@@ -21,7 +21,9 @@
 //! # The types
 //! - [`Store`]: the handle. [`read`](Store::read) (whole), [`header`](Store::header) (kind and size), [`stream`](Store::stream)
 //!   (piece by piece), [`find`](Store::find) (where), [`prefix`](Store::prefix) (abbreviations), [`ids`](Store::ids) (all),
-//!   [`entry`](Store::entry) (how it is stored), [`copies`](Store::copies), [`abbreviate`](Store::abbreviate).
+//!   [`read_range`](Store::read_range) (part), [`entry`](Store::entry) (how it is stored), [`copies`](Store::copies),
+//!   [`abbreviate`](Store::abbreviate). [`headers`](Store::headers) and [`read_many`](Store::read_many) take many ids, and
+//!   threads if told so ([`Many`]).
 //! - [`Writer`], [`WriteOptions`]: adds objects, from bytes and from streams, durably; what is there is freshened. Large blobs
 //!   go into packs. [`Quarantine`] holds objects on trial, [`Overlay`] such that may never be written.
 //! - [`Options`]: hash, byte source, cache budget, limits, alternates from the environment ([`alternates`] parses them).
@@ -33,9 +35,13 @@
 //! - [`Observer`]: progress and cancellation, for the crates above this one.
 //!
 //! # How an object is found
-//! One object directory after the other, the own one first, then alternates in git's order. In each, packs first, those
-//! that were of use last before others; then loose objects. After a miss in all of them the directories are listed once
-//! more if they may have changed, since other processes repack. Packs and indices are opened when first needed.
+//! One object directory after the other, the own one first, then alternates in git's order. In each, the multi-pack-index
+//! first, then the packs it does not cover, those that were of use last before others; then loose objects. After a miss in
+//! all of them the directories are listed once more if they may have changed, since other processes repack. Packs and
+//! indices are opened when first needed, and closed again when there are too many ([`Options::max_open_files`]).
+//!
+//! A multi-pack-index that cannot be used is passed over, and one that names packs which are gone, or bad copies, has
+//! the indices of the packs it covers asked after all.
 //!
 //! If the copy found is damaged, others are tried: other entries, packs, loose files. Only then may a delta's base come
 //! from outside its pack, and what was recovered so is checked by its name. Whatever the system refuses for the moment
@@ -47,10 +53,11 @@
 //! - **Allocation**: never by a claimed size alone. A claim is held against the bytes that are there first, and large
 //!   results grow as they are produced. [`Options::max_object_size`] sets a limit on top.
 //! - **Termination**: delta chains are followed without recursion and cycles are detected; truncated streams are errors.
-//! - **Complexity**: a look-up is O(log log n) in each pack as a rule, O(log n) at worst; a read is linear in the object and
+//! - **Complexity**: a look-up is O(log log n) in each pack or multi-pack-index as a rule, O(log n) at worst; a read is linear in the object and
 //!   its uncached deltas.
-//! - **Threads**: [`Store`] is `Clone + Send + Sync`; no lock is held while bytes are read or inflated. The base cache is
-//!   sharded, and one budget holds for all threads. No thread is started.
+//! - **Threads**: [`Store`] is `Clone + Send + Sync`; no lock is held while bytes are read or inflated, and none that all
+//!   threads share is taken on the way. The base cache is sharded, and one budget holds for all threads. No thread is
+//!   started unless [`Many::threads`] says so.
 //! - **Determinism**: what a read returns does not depend on cache, byte source or other threads.
 
 // Denied by the workspace, and lifted for one call in `source.rs`, which maps a file.
@@ -68,6 +75,7 @@ mod handles;
 mod ids;
 mod inflating;
 mod loose;
+mod many;
 pub mod midx;
 mod observer;
 mod options;
@@ -87,6 +95,7 @@ mod write;
 pub use entry_info::EntryInfo;
 pub use error::{Corrupt, Damage, OpenError, Problem, ProblemKind, ReadError, WriteError};
 pub use ids::Ids;
+pub use many::{Many, PackOrderIds};
 pub use observer::{Observer, Quiet};
 pub use options::{ByteSource, Options};
 pub use order::PackOrder;

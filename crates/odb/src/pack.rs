@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
@@ -100,6 +100,10 @@ struct Files {
     mtimes: OnceLock<Mtimes<Bytes>>,
     order: OnceLock<PackOrder>,
     ordering: Mutex<()>,
+    /// How often something was searched for that the order would have told.
+    unordered: AtomicU32,
+    /// The kinds of objects as far as they are known, by rank in the order; 0 is not known.
+    kinds: OnceLock<Box<[AtomicU8]>>,
     /// How many handles and mappings the above are.
     held: AtomicUsize,
     shared: Arc<Shared>,
@@ -141,6 +145,8 @@ impl Pack {
             mtimes: OnceLock::new(),
             order: OnceLock::new(),
             ordering: Mutex::new(()),
+            unordered: AtomicU32::new(0),
+            kinds: OnceLock::new(),
             held: AtomicUsize::new(0),
             shared: Arc::clone(&shared),
         };
@@ -658,7 +664,9 @@ impl Pack {
             return order.pos_at(at).is_some();
         }
         let Ok(idx) = self.index() else { return true };
-        if idx.count() <= EAGER_ORDER {
+        // Each search in the `.rev` takes as long as it takes to order some sixty entries.
+        let searches = self.files.unordered.fetch_add(1, Ordering::Relaxed);
+        if idx.count() <= EAGER_ORDER.max(searches.saturating_mul(64)) {
             // An index with a bad offset elsewhere has no order; that is no fault of this entry's.
             return self.order().map_or(true, |order| order.pos_at(at).is_some());
         }
@@ -674,6 +682,14 @@ impl Pack {
             }
         }
         false
+    }
+
+    /// What is known of the kinds of this pack's objects; `None` before the order is made.
+    #[inline]
+    pub(crate) fn kinds(&self) -> Option<Kinds<'_>> {
+        let order = self.files.order.get()?;
+        let kinds = self.files.kinds.get_or_init(|| (0..order.count()).map(|_| AtomicU8::new(0)).collect());
+        Some(Kinds { order, kinds })
     }
 
     /// The `.rev` if it exists, fits, and is to be used.
@@ -724,6 +740,37 @@ impl Pack {
             self.holding(mapped);
         }
         Ok(self.files.mtimes.get())
+    }
+}
+
+/// The kinds of a pack's objects, a byte each. A delta does not say what it makes, and its chain is followed once only.
+#[derive(Clone, Copy)]
+pub(crate) struct Kinds<'p> {
+    order: &'p PackOrder,
+    kinds: &'p [AtomicU8],
+}
+
+const KINDS: [ObjectKind; 4] = [ObjectKind::Commit, ObjectKind::Tree, ObjectKind::Blob, ObjectKind::Tag];
+
+impl Kinds<'_> {
+    /// The rank of the entry at `at`.
+    #[inline]
+    pub(crate) fn rank(&self, at: u64) -> Option<PackPos> {
+        self.order.pos_at(PackOffset::new(at))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, rank: PackPos) -> Option<ObjectKind> {
+        let number = self.kinds.get(rank.get() as usize)?.load(Ordering::Relaxed);
+        KINDS.get(usize::from(number).wrapping_sub(1)).copied()
+    }
+
+    pub(crate) fn set(&self, rank: PackPos, kind: ObjectKind) {
+        if let (Some(slot), Some(number)) =
+            (self.kinds.get(rank.get() as usize), KINDS.iter().position(|&known| known == kind))
+        {
+            slot.store(number as u8 + 1, Ordering::Relaxed);
+        }
     }
 }
 

@@ -475,10 +475,22 @@ impl Store {
     /// # Errors
     /// If a pack or a directory could not be looked at.
     pub fn ids(&self) -> Result<Ids, ReadError> {
-        let state = self.state();
+        let mut state = self.state();
+        for _ in 1..MAX_ROUNDS {
+            let ids = self.ids_of(&state)?;
+            // What moved while it was listed may have been seen in neither place.
+            match self.newer_than(&state)? {
+                Some(newer) => state = Guard::from_inner(newer),
+                None => return Ok(ids),
+            }
+        }
+        self.ids_of(&state)
+    }
+
+    fn ids_of(&self, state: &State) -> Result<Ids, ReadError> {
         let mut ids = Ids::default();
         let mut gathered = Vec::new();
-        for number in 0..state.sources.len() {
+        for (number, source) in state.sources.iter().enumerate() {
             for layer in state.complete_midx(number).iter().flat_map(|midx| midx.layers.layers()) {
                 ids.merge_midx(Arc::clone(layer));
             }
@@ -493,7 +505,9 @@ impl Store {
                     }
                 })?;
             }
-            gathered.extend(self.loose_ids(number)?);
+            for first in 0..=u8::MAX {
+                loose::list_fanout(source.path(), first, self.hash_kind(), &mut gathered)?;
+            }
         }
         gathered.sort_unstable();
         gathered.dedup();

@@ -1,5 +1,6 @@
 //! Other processes repack while we read (C1).
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -147,4 +148,118 @@ fn c1_readers_during_repacks() {
         });
         assert!(reads.into_inner() > objects.len());
     }
+}
+
+/// How long the runs below take, in seconds each: a few in CI, longer by hand.
+fn seconds() -> u64 {
+    std::env::var("PACKSTONE_CONCURRENCY_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
+/// Readers in threads while `maintain` is called again and again with a number that goes up, until the time is over.
+fn readers_during(repo: &TestRepo, store: &Store, maintain: &dyn Fn(usize)) {
+    let objects: Vec<(ObjectId, Vec<u8>)> =
+        objects_by_git(repo).into_iter().map(|(id, (_, content))| (id, content)).collect();
+    let absent = id(&vec![0x77; repo.hash().len()]);
+    let done = AtomicBool::new(false);
+    let reads = AtomicUsize::new(0);
+    let rounds = std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (store, objects, done, reads) = (store.clone(), &objects, &done, &reads);
+            scope.spawn(move || {
+                let mut out = Vec::new();
+                let mut round = thread;
+                while !done.load(Ordering::Relaxed) {
+                    for step in 0..objects.len() {
+                        let (name, content) = &objects[(step * 7 + round) % objects.len()];
+                        store.read(name, &mut out).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+                        assert!(out == *content);
+                        assert_eq!(store.header(name).unwrap().size, content.len() as u64);
+                        assert!(store.contains(name).unwrap());
+                        assert!(store.find(name).unwrap().is_some());
+                        store.entry(name).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+                        let half = content.len() as u64 / 2;
+                        store.read_range(name, half..half + 9, &mut out).unwrap();
+                        assert_eq!(out, content[half as usize..(half as usize + 9).min(content.len())]);
+                        reads.fetch_add(1, Ordering::Relaxed);
+                    }
+                    assert!(!store.contains(&absent).unwrap());
+                    // All that there was is listed at any moment.
+                    let ids: BTreeSet<ObjectId> = store.ids().unwrap().collect();
+                    assert!(objects.iter().all(|(id, _)| ids.contains(id)));
+                    round += 13;
+                }
+            });
+        }
+        let start = std::time::Instant::now();
+        let mut round = 0;
+        // Also when `maintain` panics, or the readers would go on for ever.
+        struct Stop<'d>(&'d AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let _stop = Stop(&done);
+        while start.elapsed().as_secs() < seconds() || round < 2 {
+            maintain(round);
+            round += 1;
+        }
+        round
+    });
+    assert!(reads.into_inner() > objects.len() && rounds >= 2);
+    let damaged = |problem: &packstone_odb::Problem| {
+        matches!(
+            problem.kind,
+            packstone_odb::ProblemKind::DamagedCopy { .. } | packstone_odb::ProblemKind::BrokenPack(_)
+        )
+    };
+    let problems: Vec<_> = store.problems().into_iter().filter(damaged).collect();
+    assert_eq!(problems, [], "nothing that is only replaced is damaged");
+}
+
+/// Something new, so that packs have other names each time.
+fn grow(repo: &TestRepo, round: usize) {
+    let more = repo.hash_object("blob", format!("number {round} {}", std::process::id()).as_bytes());
+    repo.git(["update-ref", &format!("refs/tags/t{round}"), &more]);
+}
+
+#[test]
+fn c1_readers_during_multi_pack_index_write_expire_repack() {
+    for source in [packstone_odb::ByteSource::Mmap, packstone_odb::ByteSource::Pread] {
+        let repo = TestRepo::linear(Hash::Sha1, 30);
+        repo.git(["repack", "-adq"]);
+        let options = options(Hash::Sha1).byte_source(source).max_open_files(Some(12));
+        let store = Store::open(&repo.objects_dir(), options).unwrap();
+        readers_during(&repo, &store, &|round| {
+            grow(&repo, round);
+            repo.git(["repack", "-dq"]);
+            repo.git(["multi-pack-index", "write"]);
+            repo.git(["multi-pack-index", "repack", "--batch-size=0"]);
+            repo.git(["multi-pack-index", "expire"]);
+        });
+    }
+}
+
+#[test]
+fn c1_readers_during_full_repacks_with_bitmaps() {
+    let repo = TestRepo::linear(Hash::Sha256, 30);
+    let store = store(&repo);
+    readers_during(&repo, &store, &|round| {
+        grow(&repo, round);
+        let write = if round % 2 == 0 { "--write-midx" } else { "-q" };
+        repo.git(["repack", "-adbq", write]);
+    });
+}
+
+#[test]
+fn c1_readers_during_gc() {
+    let repo = TestRepo::linear(Hash::Sha1, 30);
+    let store = store(&repo);
+    readers_during(&repo, &store, &|round| {
+        grow(&repo, round);
+        repo.git(["gc", "-q", "--prune=now"]);
+        if round % 3 == 2 {
+            repo.git(["multi-pack-index", "write"]);
+        }
+    });
 }

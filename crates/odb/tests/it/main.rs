@@ -1,6 +1,7 @@
 //! The public API against git, against packs made to hurt, and against a naive model.
 
 mod alternates;
+mod batch;
 mod concurrency;
 mod crash;
 mod damage;

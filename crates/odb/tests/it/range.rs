@@ -162,13 +162,13 @@ fn another_copy_serves_where_one_is_damaged_within_the_range() {
     let pack = PackBuilder::new(hash).entry(Entry::full("blob", &content).deflated(&good_at_first(&content))).build();
     let name = pack.id("blob", &content);
     let repo = TestRepo::bare(hash);
-    pack.write(&repo.objects_dir(), &pack.idx(&[name.clone()]));
+    pack.write(&repo.objects_dir(), &pack.idx(std::slice::from_ref(&name)));
     repo.hash_object("blob", &content);
     testkit::pack::write_loose(&repo.objects_dir(), &name, &[b"blob 200000\0", &content[..]].concat());
     let store = Store::open(&repo.objects_dir(), options(hash)).unwrap();
     check(&store, &id(&name), ObjectKind::Blob, &content, 190_000..190_100);
     let repo = TestRepo::bare(hash);
-    subtle.write(&repo.objects_dir(), &subtle.idx(&[name.clone()]));
+    subtle.write(&repo.objects_dir(), &subtle.idx(std::slice::from_ref(&name)));
     let store = Store::open(&repo.objects_dir(), options(hash)).unwrap();
     check(&store, &id(&name), ObjectKind::Blob, &content, 199_900..199_999);
     assert!(store.read_range(&id(&name), 199_900..200_000, &mut Vec::new()).unwrap_err().is_corrupt());
