@@ -9,7 +9,7 @@ use pack_format::midx::Version;
 
 use super::{Layers, MidxError, Note};
 use crate::observer::{Observer, Quiet};
-use crate::options::ByteSource;
+use crate::options::{ByteSource, setters};
 
 /// So many objects go by between two looks at the observer.
 pub(super) const TICK: u32 = 1 << 12;
@@ -137,17 +137,6 @@ impl Default for WriteOptions {
     fn default() -> Self {
         WriteOptions { version: None, preferred: None, packs: None, incremental: false, write_chain: true, base: None }
     }
-}
-
-macro_rules! setters {
-    ($($field:ident: $type:ty),* $(,)?) => {$(
-        #[doc = concat!("Sets [`", stringify!($field), "`](Self#structfield.", stringify!($field), ").")]
-        #[must_use]
-        pub fn $field(mut self, $field: $type) -> Self {
-            self.$field = $field;
-            self
-        }
-    )*};
 }
 
 impl WriteOptions {
