@@ -3,9 +3,10 @@
 use std::fs;
 use std::io::Read;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use object::{ObjectId, ObjectKind};
-use odb::{Location, ObjectStream, ReadError, Scratch, Store};
+use odb::{Location, ObjectHeader, ObjectStream, ReadError, Scratch, Store};
 
 use super::format::{Known, Wants};
 use super::one::say;
@@ -35,6 +36,12 @@ pub(super) enum About {
     /// A path that leads to no object; what is to be said comes first.
     Path(&'static str, Range<usize>),
 }
+
+/// When one in so many of a pack's objects was asked about, its order is made.
+const WORTH_AN_ORDER: u32 = 64;
+
+/// Not for less than this, whatever the size of the pack.
+const FEW: u32 = 256;
 
 /// An object to answer about.
 pub(super) struct Request {
@@ -66,6 +73,8 @@ pub(super) struct Answers<'a> {
     batch: &'a Batch,
     wants: Wants,
     null: ObjectId,
+    /// How many headers were asked for so far.
+    headers: AtomicU32,
 }
 
 /// Buffers that answers reuse.
@@ -86,7 +95,7 @@ impl<'a> Answers<'a> {
         let mut wants = batch.format.wants();
         wants.kind |= batch.filter != Leave::Nothing;
         wants.size |= matches!(batch.filter, Leave::LargeBlobs(_));
-        Answers { store, replacements, batch, wants, null: store.hash_kind().null() }
+        Answers { store, replacements, batch, wants, null: store.hash_kind().null(), headers: AtomicU32::new(0) }
     }
 
     /// Whether lines are split at their first white space.
@@ -171,10 +180,7 @@ impl<'a> Answers<'a> {
                 }
             }
         } else if self.wants.kind || self.wants.size {
-            let header = match &request.place {
-                Some(Location::Packed { pack, at, .. }) => pack.header(*at).or_else(|_| self.store.header(&real)),
-                _ => self.store.header(&real),
-            };
+            let header = self.header(&real, request);
             match header {
                 Ok(header) => (known.kind, known.size) = (header.kind, header.size),
                 Err(error) => {
@@ -245,6 +251,26 @@ impl<'a> Answers<'a> {
             }
         }
         out.settle()
+    }
+
+    /// Kind and size. Once many are asked for, it pays to know the order of a large pack: then chains of deltas need not
+    /// be followed to their ends each time.
+    fn header(&self, id: &ObjectId, request: &Request) -> Result<ObjectHeader, ReadError> {
+        let found;
+        let place = match &request.place {
+            Some(place) => Some(place),
+            None => {
+                found = self.store.find(id)?;
+                found.as_ref()
+            }
+        };
+        let Some(Location::Packed { pack, at, .. }) = place else { return self.store.header(id) };
+        let asked = self.headers.fetch_add(1, Ordering::Relaxed);
+        if asked >= pack.count() / WORTH_AN_ORDER && asked >= FEW {
+            // Without one, headers are to be had all the same.
+            let _ = pack.order();
+        }
+        pack.header(*at).or_else(|_| self.store.header(id))
     }
 
     fn leaves_out(&self, known: &Known<'_>) -> bool {
