@@ -16,7 +16,10 @@ const FORMAT: &str = "--batch-check=%(objectname) %(objecttype) %(objectsize) %(
 
 /// Compares all that git tells of all objects with what the store says. How many of them are deltas.
 pub(crate) fn assert_as_git(repo: &TestRepo, store: &Store) -> usize {
-    let lines = repo.git_str(["cat-file", "--batch-all-objects", FORMAT]);
+    assert_as_listed(&repo.git_str(["cat-file", "--batch-all-objects", FORMAT]), store)
+}
+
+fn assert_as_listed(lines: &str, store: &Store) -> usize {
     let mut ids = Vec::new();
     let mut deltas = 0;
     for line in lines.lines() {
@@ -115,7 +118,6 @@ fn multi_pack_indexes() {
         assert_eq!(one.midx(0).unwrap().layers()[0].midx().version(), Version::V1);
         assert!(assert_as_git(&repo, &one) > 10);
         assert_reads_as_git(&repo, &one);
-        // Git before 2.54 cannot read version 2 and looks into the packs instead.
         as_version_2(&repo.objects_dir(), one.hash_kind());
         let two = store(&repo);
         assert_eq!(two.midx(0).unwrap().layers()[0].midx().version(), Version::V2);
@@ -256,4 +258,44 @@ fn every_copy_is_listed() {
         assert_eq!(store.copies(&id(&vec![1; hash.len()])).unwrap().len(), 0);
         assert!(store.entry(&id(&vec![1; hash.len()])).unwrap_err().is_missing());
     }
+}
+
+/// `PACKSTONE_REAL_REPOSITORY=copy.git cargo test -p packstone-odb --release -- --ignored a_real_repository`. The copy is
+/// given multi-pack-indexes; all of its objects are read and their names verified.
+#[test]
+#[ignore = "takes a copy of a real repository"]
+fn a_real_repository() {
+    let Some(path) = std::env::var_os("PACKSTONE_REAL_REPOSITORY") else { return };
+    let path = Path::new(&path);
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git").arg("-C").arg(path).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let objects = path.join("objects");
+    let check = |layout: &str, midx: Option<Version>| {
+        let options = crate::support::options(Hash::Sha1).verify_on_read(true);
+        let store = Store::open(&objects, options).unwrap();
+        assert_eq!(store.midx(0).map(|layers| layers.layers()[0].midx().version()), midx);
+        // Git before 2.54 dies of version 2.
+        let lines = git(&["-c", "core.multiPackIndex=false", "cat-file", "--batch-all-objects", FORMAT]);
+        let deltas = assert_as_listed(&lines, &store);
+        let mut bytes = 0;
+        let mut out = Vec::new();
+        for id in store.ids_in_pack_order().unwrap() {
+            store.read(&id, &mut out).unwrap();
+            bytes += out.len();
+        }
+        assert_eq!(store.problems(), []);
+        println!("{layout}: {} objects, {deltas} deltas, {bytes} bytes", lines.lines().count());
+    };
+    check("as it is", None);
+    git(&["multi-pack-index", "write"]);
+    check("multi-pack-index 1", Some(Version::V1));
+    as_version_2(&objects, HashKind::Sha1);
+    let kept = path.join("version-2");
+    check("multi-pack-index 2", Some(Version::V2));
+    fs::rename(objects.join("pack/multi-pack-index"), kept).unwrap();
+    git(&["multi-pack-index", "write", "--incremental"]);
+    check("chain", Some(Version::V1));
 }

@@ -63,7 +63,7 @@ fn the_cap_on_open_files_is_kept() {
             for step in 0..800 {
                 let number = step * 7 % names.len();
                 check(&store, number, &names[number]);
-                if step % 20 == 0 {
+                if step % 100 == 0 {
                     assert!(!store.contains(&id(&[0x77; 20])).unwrap());
                     most = most.max(open_files(&objects));
                 }
