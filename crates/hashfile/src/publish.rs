@@ -597,6 +597,20 @@ fn read_full(source: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
     Ok(have)
 }
 
+/// Makes a directory, widened as the options say, and with [`Fsync::Full`] its name durable. That it exists already is
+/// success, and is as durable as whoever made it did.
+pub fn make_dir(dir: &Path, options: &Options) -> io::Result<()> {
+    let new = !dir.is_dir();
+    create_dir_on(&*options.fs, dir, options.shared)?;
+    if !new || options.fsync != Fsync::Full {
+        return Ok(());
+    }
+    options.fs.sync_dir(dir.parent().unwrap_or(Path::new(""))).inspect_err(|_| {
+        // Else the next writer would find it there and rely on it.
+        let _ = options.fs.remove_dir(dir);
+    })
+}
+
 /// Runs `step`, and again after making `dir`, for as long as the directory is missing and may be made.
 fn with_dir<T>(dir: &Path, options: &Options, mut step: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let mut attempts = ATTEMPTS;
@@ -604,15 +618,7 @@ fn with_dir<T>(dir: &Path, options: &Options, mut step: impl FnMut() -> io::Resu
         match step() {
             Err(e) if e.kind() == io::ErrorKind::NotFound && options.make_dir && attempts > 0 => {
                 attempts -= 1;
-                create_dir_on(&*options.fs, dir, options.shared)?;
-                if options.fsync == Fsync::Full {
-                    let parent = dir.parent().unwrap_or(Path::new(""));
-                    if let Err(e) = options.fs.sync_dir(parent) {
-                        // Else the next writer would find it there and rely on it.
-                        let _ = options.fs.remove_dir(dir);
-                        return Err(e);
-                    }
-                }
+                make_dir(dir, options)?;
             }
             other => return other,
         }

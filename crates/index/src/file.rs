@@ -251,8 +251,8 @@ pub fn save(index: &mut Index<'_>, lock: LockFile, options: &SaveOptions<'_>) ->
     let time = lock.file().metadata().map(|meta| Stat::from_metadata(&meta).mtime);
     lock.commit()?;
     match (fresh, index.shared_base()) {
-        (Some(base), _) => expire(&dir, &base, options.expire_before),
-        (None, Some(base)) if !whole => freshen(&dir.join(shared_name(&base))),
+        (Some(base), _) => expire(&dir, &base, options),
+        (None, Some(base)) if !whole => drop(options.publish.fs.set_times(&dir.join(shared_name(&base)), None)),
         _ => {}
     }
     index.checksum = Some(written.checksum).filter(|id| !id.is_null());
@@ -275,9 +275,9 @@ fn write_base(index: &mut Index<'_>, dir: &Path, options: &SaveOptions<'_>) -> R
     Ok(Some(base))
 }
 
-/// Removes shared indexes that were not used since `before`.
-fn expire(dir: &Path, keep: &ObjectId, before: Option<SystemTime>) {
-    let (Some(before), Ok(entries)) = (before, fs::read_dir(dir)) else { return };
+/// Removes shared indexes that were not used since the time given.
+fn expire(dir: &Path, keep: &ObjectId, options: &SaveOptions<'_>) {
+    let (Some(before), Ok(entries)) = (options.expire_before, fs::read_dir(dir)) else { return };
     let keep = shared_name(keep);
     for entry in entries.filter_map(Result::ok) {
         let name = entry.file_name();
@@ -285,7 +285,7 @@ fn expire(dir: &Path, keep: &ObjectId, before: Option<SystemTime>) {
         let old = || entry.metadata().and_then(|meta| meta.modified()).is_ok_and(|time| time <= before);
         if ours && old() {
             // Housekeeping: whoever cannot remove it now may do so next time.
-            let _ = fs::remove_file(entry.path());
+            let _ = options.publish.fs.remove_file(&entry.path());
         }
     }
 }

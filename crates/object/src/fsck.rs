@@ -60,18 +60,21 @@ fn tree(content: &[u8], hash: HashKind) -> Vec<Finding> {
     };
     let mut names = HashSet::new();
     let mut before: Option<Entry<'_>> = None;
+    let mut last = 0; // where the entry that is read begins
     for entry in Entries::new(content, hash) {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
-                note(
-                    "badTree",
-                    match error.kind {
-                        ParseErrorKind::BadMode => "malformed mode in tree entry",
-                        ParseErrorKind::EmptyName => "empty filename in tree entry",
-                        _ => "too-short tree object",
-                    },
-                );
+                // As git says it, which looks at the end of the rest first.
+                let rest = content.get(last..).unwrap_or_default();
+                let ends = rest.iter().rev().nth(hash.len()) == Some(&0);
+                let text = match error.kind {
+                    _ if rest.len() < hash.len() + 3 || !ends => "too-short tree object",
+                    ParseErrorKind::BadMode => "malformed mode in tree entry",
+                    ParseErrorKind::EmptyName => "empty filename in tree entry",
+                    _ => "too-short tree object",
+                };
+                note("badTree", text);
                 break;
             }
         };
@@ -114,6 +117,7 @@ fn tree(content: &[u8], hash: HashKind) -> Vec<Finding> {
         if entry.name.len() > MAX_NAME {
             note("largePathname", "contains excessively large pathname");
         }
+        last = entry.end;
         before = Some(entry);
     }
     found

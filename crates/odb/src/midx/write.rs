@@ -233,7 +233,7 @@ impl Editor<'_> {
         let path = if incremental { chain_path(&self.objects) } else { root_path(&self.objects) };
         if incremental {
             for dir in [pack_dir(&self.objects), layer_dir(&self.objects)] {
-                let made = hashfile::create_dir_on(&*self.publish.fs, &dir, self.publish.shared);
+                let made = publish::make_dir(&dir, &self.publish);
                 made.map_err(MidxError::io("create", &dir))?;
             }
         } else if !pack_dir(&self.objects).is_dir() {
