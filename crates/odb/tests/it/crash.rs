@@ -6,16 +6,17 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use hashfile::publish::Fsync;
+use hashfile::publish::{self, Fsync};
 use object::ObjectId;
-use packstone_odb::Store;
+use packstone_odb::midx::{Editor, Layers, WriteOptions as MidxOptions};
+use packstone_odb::{ByteSource, Store};
 use testkit::disk::{Disk, Op};
 use testkit::repo::run;
 use testkit::{Hash, TestRepo};
 
 use crate::faults::{Setting, WAYS, expected};
 use crate::seam;
-use crate::support::{hex, options};
+use crate::support::{hex, kind, options};
 
 /// Opens what a crash left: the promises hold, and whatever has a name that means something is whole, to us and to git.
 ///
@@ -96,5 +97,51 @@ fn without_syncs_no_promise_holds() {
             }
         });
         assert!(lost > 0 && damaged > 0, "{}: {lost} {damaged}", way.name);
+    }
+}
+
+/// A multi-pack-index is the old one, the new one, or none, and promised, it is the new one.
+#[test]
+fn a_multi_pack_index_is_whole_or_not_there() {
+    for hash in Hash::ALL {
+        for (incremental, again) in [(false, false), (false, true), (true, false), (true, true)] {
+            let repo = TestRepo::bare(hash);
+            let pack = |content: &[u8]| {
+                let id = repo.hash_object("blob", content);
+                repo.git_with(["pack-objects", "-q", "objects/pack/pack"], format!("{id}\n").as_bytes());
+                repo.git(["prune-packed", "-q"]);
+                id
+            };
+            let mut ids = vec![pack(b"one"), pack(b"two")];
+            if again {
+                let kind = if incremental { "--incremental" } else { "--no-incremental" };
+                repo.git(["multi-pack-index", "write", kind]);
+                ids.push(pack(b"three"));
+            }
+            let disk = Arc::new(Disk::new(repo.git_dir()));
+            let publish = publish::Options::default().fs(seam::on(&disk));
+            let mut editor = Editor::new(&repo.objects_dir(), kind(hash)).publish(publish);
+            editor.write(&MidxOptions::default().incremental(incremental)).unwrap();
+            disk.promise("written");
+            let dir = repo.scratch().join("crashed");
+            let mut covered_at_most = 0;
+            let states = disk.crashes(&dir, |promised, state| {
+                let state = format!("incremental {incremental}, again {again}: {state}");
+                let store = Store::open(&dir.join("objects"), options(hash).verify_on_read(true)).unwrap();
+                for id in &ids {
+                    store.read(&hex(id), &mut Vec::new()).unwrap_or_else(|error| panic!("{state}: {error}"));
+                }
+                let layers = Layers::load(&dir.join("objects"), kind(hash), ByteSource::Heap, &mut |error| {
+                    // A layer that is not there yet is no damage; the chain file does not name it.
+                    panic!("{state}: {error:?}");
+                });
+                let covered = layers.map_or(0, |layers| layers.pack_count());
+                covered_at_most = covered_at_most.max(covered);
+                assert!(promised.is_empty() || covered as usize == ids.len(), "{state}: {covered}");
+                assert!(covered as usize == ids.len() || covered == if again { 2 } else { 0 }, "{state}: {covered}");
+                run(repo.command().arg("--git-dir").arg(&dir).args(["multi-pack-index", "verify"]), b"");
+            });
+            assert!(states > 1 && covered_at_most as usize == ids.len());
+        }
     }
 }
