@@ -231,6 +231,14 @@ fn words_are_taken_as_by_git() {
             let (ours, theirs) = (run(repo.program(PROGRAM)), run(repo.command()));
             assert_eq!((ours.status.code(), &ours.stdout), (theirs.status.code(), &theirs.stdout), "{}", said(&ours).1);
         }
+        // H2: an output that fails.
+        #[cfg(target_os = "linux")]
+        {
+            let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+            let child = repo.program(PROGRAM).args(["hash-object", "a"]).stdout(full).stderr(Stdio::piped()).spawn();
+            let (code, text) = said(&child.unwrap().wait_with_output().unwrap());
+            assert!(code == Some(128) && text.contains("No space left"), "{text}");
+        }
         let mut command = repo.program(PROGRAM);
         let (code, text) = said(&output(command.current_dir("/").args(["hash-object", "-w", "--stdin"]), b""));
         assert!(code == Some(128) && text.starts_with("fatal: not a git repository"), "{text}");

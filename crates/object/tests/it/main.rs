@@ -1,5 +1,6 @@
 //! The public API against git, against naive models, and against hostile bytes.
 
+mod fsck;
 mod golden;
 mod hostile;
 mod props;
