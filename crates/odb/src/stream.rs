@@ -81,6 +81,7 @@ impl ObjectStream {
             at: at.get(),
             next: data,
             end: pack.entries_end()?,
+            forgotten: data,
             buffer: Vec::new(),
             from: 0,
         };
@@ -222,6 +223,8 @@ struct PackInput {
     /// What to read next: for packs in memory, all from here on is available at once.
     next: u64,
     end: u64,
+    /// Up to here, a pack in memory was told that its bytes were used up.
+    forgotten: u64,
     buffer: Vec<u8>,
     from: usize,
 }
@@ -274,6 +277,10 @@ impl BufRead for Input {
     }
 }
 
+/// So many bytes of a mapped pack are read before their pages are given back: a large object must not come to count as
+/// this process's memory.
+const FORGET: u64 = 8 << 20;
+
 impl PackInput {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         match self.pack.bytes().map_err(io::Error::other)? {
@@ -296,7 +303,13 @@ impl PackInput {
 
     fn consume(&mut self, amount: usize) {
         match self.pack.bytes() {
-            Ok(PackBytes::Whole(_)) => self.next += amount as u64,
+            Ok(PackBytes::Whole(_)) => {
+                self.next += amount as u64;
+                if self.next - self.forgotten >= FORGET {
+                    self.pack.forget(self.forgotten..self.next);
+                    self.forgotten = self.next;
+                }
+            }
             _ => self.from += amount,
         }
     }

@@ -1,9 +1,10 @@
 //! `hash-object` beside git's, the system calls of writing what exists, and memory.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
+use testkit::io::Rng;
 use testkit::pack::unhex;
 use testkit::repo::{Hash, TestRepo, noise, output};
 
@@ -342,5 +343,33 @@ fn large_blobs_go_in_within_64_mib() {
         assert_eq!(repo.git_str(["count-objects"]), "0 objects, 0 kilobytes");
         assert_eq!(repo.git_str(["cat-file", "-s", &want]), SIZE.to_string());
         repo.fsck();
+    }
+}
+
+/// And comes out again, mapped pages of its pack included: looked at while all but the last part has been read.
+#[cfg(target_os = "linux")]
+#[test]
+fn large_blobs_come_out_within_64_mib() {
+    const SIZE: usize = 80 << 20;
+    for (hash, threshold) in [(Hash::Sha1, "1m"), (Hash::Sha256, "1g")] {
+        let repo = TestRepo::init(hash);
+        let content = Rng::new(1).bytes(SIZE);
+        repo.write("large", &content);
+        let set = format!("core.bigFileThreshold={threshold}");
+        let id =
+            String::from_utf8(succeeded(packstone(&repo, &["-c", &set, "hash-object", "-w", "large"], ""))).unwrap();
+        assert_eq!(repo.packs().len(), usize::from(threshold == "1m"));
+        let mut command = repo.program(PROGRAM);
+        command.args(["cat-file", "blob", id.trim()]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut out = child.stdout.take().unwrap();
+        let mut read = vec![0; SIZE - (1 << 20)];
+        out.read_exact(&mut read).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let peak: u64 = peak.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+        out.read_to_end(&mut read).unwrap();
+        assert!(child.wait().unwrap().success() && read == content);
+        assert!(peak < 64 << 10, "{peak} KiB");
     }
 }
