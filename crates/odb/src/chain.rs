@@ -319,8 +319,8 @@ fn delta_size(pack: &Pack, at: u64, data: u64, size: u64) -> Result<u64, ReadErr
         let mut have = left.min(1024);
         loop {
             let deflated = pack.slice(PackOffset::new(data), have)?;
-            match scratch.inflate.inflate_prefix(&deflated, head) {
-                Ok((_, produced)) => break Ok(produced),
+            match scratch.inflate.inflate_first(&deflated, head) {
+                Ok(produced) => break Ok(produced),
                 Err(ZlibError::Truncated) if have < left => have = left,
                 Err(error) => break Err(pack.corrupt(at, error)),
             }

@@ -240,6 +240,11 @@ pub fn inflate(bytes: &[u8]) {
             let (_, made) = inflate.inflate_prefix(stream, &mut head).unwrap();
             assert_eq!(head[..made], out[..size / 2]);
         }
+        // The decoder of first bytes says what the other says, whatever the stream.
+        let (mut head, mut same) = (vec![0; size.min(64)], vec![0; size.min(64)]);
+        let (made, prefix) = (inflate.inflate_first(stream, &mut head), inflate.inflate_prefix(stream, &mut same));
+        assert_eq!(made, prefix.map(|(_, made)| made));
+        assert!(made.is_err() || head == same);
         assert_eq!(*first.get_or_insert_with(|| answer.clone()), answer);
     }
 }

@@ -253,3 +253,39 @@ fn steps() {
 fn no_such_level() {
     let _ = Deflate::new(10);
 }
+
+/// The decoder of first bytes says what the other says: of every kind of block, cut anywhere, and with any bit changed.
+#[test]
+fn first_bytes() {
+    let mut inflate = Inflate::new();
+    let mut check = |stream: &[u8], len: usize| {
+        let (mut first, mut prefix) = (vec![0; len], vec![0; len]);
+        let made = inflate.inflate_first(stream, &mut first);
+        let expected = inflate.inflate_prefix(stream, &mut prefix).map(|(_, made)| made);
+        assert_eq!(made, expected, "{len} bytes of {stream:?}");
+        assert!(made.is_err() || first == prefix, "{len} bytes of {stream:?}");
+    };
+    let mut rng = Rng::new(9);
+    for content in samples() {
+        for level in [0, 1, 6, 9] {
+            let stream = deflate(&content, level);
+            for len in [0, 1, 2, 19, 20, 21, 63, 64, 65] {
+                check(&stream, len);
+            }
+            for _ in 0..40 {
+                let mut stream = stream[..stream.len().min(600)].to_vec();
+                check(&stream[..rng.below(stream.len() as u64 + 1) as usize], 20);
+                let at = rng.below(stream.len() as u64) as usize;
+                stream[at] ^= 1 << rng.below(8);
+                check(&stream, 20);
+            }
+        }
+    }
+    // Anything behind a valid start.
+    for _ in 0..20_000 {
+        let len = rng.below(200) as usize;
+        let mut stream = vec![0x78, 0x9c];
+        stream.extend(rng.bytes(len));
+        check(&stream, rng.below(65) as usize);
+    }
+}
