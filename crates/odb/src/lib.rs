@@ -104,6 +104,6 @@ pub use pack::Pack;
 pub use quarantine::Quarantine;
 pub use scratch::Scratch;
 pub use source::Bytes;
-pub use store::{Location, ObjectHeader, PrefixMatch, Source, Store};
+pub use store::{Content, Location, ObjectHeader, PrefixMatch, Source, Store};
 pub use stream::ObjectStream;
 pub use write::{WriteOptions, Writer};

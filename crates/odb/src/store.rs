@@ -72,6 +72,15 @@ pub enum Location {
     },
 }
 
+/// What [`Store::read_or_stream`] gives.
+#[derive(Debug)]
+pub enum Content {
+    /// All of the object is in the buffer; this is its kind.
+    Whole(ObjectKind),
+    /// It is to be read piece by piece.
+    Stream(ObjectStream),
+}
+
 /// What an abbreviated id stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrefixMatch {
@@ -151,6 +160,9 @@ enum Files {
 /// So many times a state is replaced and searched again before a look-up gives up; others must change the store at least
 /// as often meanwhile.
 const MAX_ROUNDS: usize = 5;
+
+/// A loose file of so many bytes may hold an object that is not to be held whole.
+const LONG_LOOSE: u64 = 32 << 10;
 
 /// How deep recovery follows damaged bases into other copies that are deltas with damaged bases themselves.
 const MAX_RECOVERY_DEPTH: usize = 16;
@@ -368,10 +380,40 @@ impl Store {
     /// # Errors
     /// As for [`read`](Self::read).
     pub fn read_with(&self, id: &ObjectId, scratch: &mut Scratch, out: &mut Vec<u8>) -> Result<ObjectKind, ReadError> {
+        match self.read_as(id, scratch, out, false)? {
+            Content::Whole(kind) => Ok(kind),
+            Content::Stream(stream) => Ok(stream.header().kind), // not made unless asked for
+        }
+    }
+
+    /// As [`read_with`](Self::read_with), but an object that [`stream`](Self::stream) would give piece by piece is not read;
+    /// for callers who meet many objects, few of them large. One look-up.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read) and [`stream`](Self::stream).
+    pub fn read_or_stream(
+        &self,
+        id: &ObjectId,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<Content, ReadError> {
+        self.read_as(id, scratch, out, true)
+    }
+
+    fn read_as(
+        &self,
+        id: &ObjectId,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+        may_stream: bool,
+    ) -> Result<Content, ReadError> {
         let found = self.search(id, |state, look| {
             let Some(spot) = self.locate(state, id, Need::Bytes, look)? else { return Ok(None) };
             let result = match spot {
                 Spot::Packed { pack, at } => {
+                    if may_stream && let Ok(Some(stream)) = ObjectStream::packed(&pack, at, *id) {
+                        return Ok(Some(Content::Stream(stream)));
+                    }
                     let result = self.check_crc_if_asked(&pack, at).and_then(|()| {
                         let kind = pack.read(at, scratch, out)?;
                         self.verify_if_asked(id, kind, out, pack.path(), at.get())?;
@@ -381,7 +423,15 @@ impl Store {
                 }
                 Spot::Loose { source } => {
                     let path = self.loose_path(state, source, id);
-                    let Some(file) = self.open_loose(&path)? else { return Ok(None) };
+                    let Some(mut file) = self.open_loose(&path)? else { return Ok(None) };
+                    // A file that is short holds nothing that is long, or little enough of it to be held.
+                    if may_stream && file.1 >= LONG_LOOSE {
+                        if let Ok(Some(stream)) = ObjectStream::loose(path.clone(), file, *id, self.options()) {
+                            return Ok(Some(Content::Stream(stream)));
+                        }
+                        let Some(again) = self.open_loose(&path)? else { return Ok(None) };
+                        file = again;
+                    }
                     let limit = self.options().max_object_size;
                     let result = loose::read(&path, file, limit, scratch, out).and_then(|kind| {
                         self.verify_if_asked(id, kind, out, &path, 0)?;
@@ -390,12 +440,12 @@ impl Store {
                     self.noting_loose(&path, id, result)
                 }
             };
-            result.map(Some)
+            result.map(|kind| Some(Content::Whole(kind)))
         });
         match found {
-            Ok(Some(kind)) => Ok(kind),
+            Ok(Some(content)) => Ok(content),
             Ok(None) => Err(ReadError::Missing { id: *id }),
-            Err(error) if can_recover(&error) => self.recover(id, error, out),
+            Err(error) if can_recover(&error) => self.recover(id, error, out).map(Content::Whole),
             Err(error) => Err(error),
         }
     }

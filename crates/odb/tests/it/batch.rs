@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use object::ObjectId;
-use packstone_odb::{Many, Store};
+use packstone_odb::{Content, Many, Scratch, Store};
 use testkit::Hash;
 
 use crate::differential::in_packs;
@@ -130,5 +130,41 @@ fn ids_in_the_order_of_packs() {
         let loose = store.loose_ids(0).unwrap();
         assert!(loose.iter().any(|id| ids.last() == Some(&id.to_string())));
         assert_eq!(store.packs().unwrap().len(), 2);
+    }
+}
+
+/// What is large and stored whole comes as a stream, everything else in the buffer: packed and loose.
+#[test]
+fn large_objects_come_as_streams() {
+    for hash in Hash::ALL {
+        let repo = testkit::TestRepo::init(hash);
+        repo.git(["config", "core.bigFileThreshold", "1m"]);
+        let contents = [testkit::repo::noise(2 << 20), vec![b'x'; 90 << 20], testkit::repo::noise(200_000), Vec::new()];
+        let names: Vec<String> = contents.iter().map(|content| repo.hash_object("blob", content)).collect();
+        for packed in [false, true] {
+            if packed {
+                let base = repo.objects_dir().join("pack/pack");
+                let list = names.join("\n") + "\n";
+                repo.git_with(["pack-objects", "-q", base.to_str().unwrap()], list.as_bytes());
+                repo.git(["prune-packed"]);
+            }
+            let store = store(&repo);
+            let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+            for (name, content) in names.iter().zip(&contents) {
+                let id = ObjectId::from_hex(name.as_bytes()).unwrap();
+                let streamed = match store.read_or_stream(&id, &mut scratch, &mut out).unwrap() {
+                    Content::Whole(_) => false,
+                    Content::Stream(mut stream) => {
+                        out.clear();
+                        std::io::Read::read_to_end(&mut stream, &mut out).unwrap();
+                        true
+                    }
+                };
+                assert_eq!(streamed, content.len() > 1 << 20, "{} bytes, packed: {packed}", content.len());
+                assert!(out == *content);
+            }
+            let missing = store.read_or_stream(&id(&vec![7; hash.len()]), &mut scratch, &mut out);
+            assert!(missing.unwrap_err().is_missing());
+        }
     }
 }

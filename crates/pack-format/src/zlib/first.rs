@@ -4,6 +4,8 @@
 //! of their codes, are enough to read one symbol bit by bit. For a handful of symbols that costs a fraction of the tables.
 //! Whatever is unusual is left to the decoder proper: this one only ever says yes.
 
+use std::sync::LazyLock;
+
 /// So many bytes at most are worth it.
 pub(super) const MOST: usize = 64;
 
@@ -50,6 +52,14 @@ const LENGTHS: [(u16, u8); 29] = [
     (258, 0),
 ];
 
+/// The codes of blocks that bring none along (RFC 1951, 3.2.6).
+static FIXED: LazyLock<Option<(Code, Code)>> = LazyLock::new(|| {
+    let mut lengths = [8; LITERALS];
+    lengths.get_mut(144..256)?.fill(9);
+    lengths.get_mut(256..280)?.fill(7);
+    Some((Code::new(&lengths)?, Code::new(&[5; 32])?))
+});
+
 /// Fills `out`. `None`: it takes a decoder that knows all of the format, or can tell what is wrong.
 pub(super) fn fill(input: &[u8], out: &mut [u8]) -> Option<()> {
     let (&cmf, &flags) = (input.first()?, input.get(1)?);
@@ -80,11 +90,8 @@ pub(super) fn fill(input: &[u8], out: &mut [u8]) -> Option<()> {
                 }
             }
             1 => {
-                let mut lengths = [8; LITERALS];
-                lengths.get_mut(144..256)?.fill(9);
-                lengths.get_mut(256..280)?.fill(7);
-                let (literals, distances) = (Code::new(&lengths)?, Code::new(&[5; 32])?);
-                block(&mut bits, &literals, &distances, out, &mut done)?;
+                let (literals, distances) = FIXED.as_ref()?;
+                block(&mut bits, literals, distances, out, &mut done)?;
             }
             2 => {
                 let (literals, distances) = codes(&mut bits)?;
@@ -187,9 +194,15 @@ struct Code {
 impl Code {
     fn new(lengths: &[u8]) -> Option<Code> {
         let mut code = Code { counts: [0; MAX_BITS + 1], symbols: [0; LITERALS], is_complete: true };
-        for &length in lengths {
-            *code.counts.get_mut(usize::from(length))? += 1;
+        // Two tables, as neighbours are often the same and would wait for each other.
+        let mut odd = [0u16; MAX_BITS + 1];
+        for pair in lengths.chunks(2) {
+            *code.counts.get_mut(usize::from(*pair.first()?))? += 1;
+            if let Some(&length) = pair.get(1) {
+                *odd.get_mut(usize::from(length))? += 1;
+            }
         }
+        code.counts.iter_mut().zip(odd).for_each(|(count, more)| *count += more);
         // What is over-subscribed or incomplete is for others to judge.
         let mut left = 1i32;
         let mut starts = [0u16; MAX_BITS + 2];

@@ -1,12 +1,12 @@
 //! Answers about objects whose ids are known.
 
-use std::fs;
 use std::io::Read;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use object::{ObjectId, ObjectKind};
-use odb::{Location, ObjectHeader, ObjectStream, ReadError, Scratch, Store};
+use odb::{Content, Location, ObjectHeader, ObjectStream, ReadError, Scratch, Store};
+use pack_format::entry::Header;
 
 use super::format::{Known, Wants};
 use super::one::say;
@@ -15,11 +15,8 @@ use crate::replace::Replacements;
 use crate::report::{self, Failure};
 use crate::stdio::BLOCK;
 
-/// Objects of this size or more are written piece by piece, if they are stored so that they can be read so.
+/// Objects of this size or more may be written piece by piece.
 const STREAMED: u64 = 512 << 10;
-
-/// A loose file of this length or more may hold such an object.
-const STREAMED_LOOSE: u64 = 32 << 10;
 
 /// What is to be answered.
 pub(super) struct Item {
@@ -40,7 +37,7 @@ pub(super) enum About {
 /// When one in so many of a pack's objects was asked about, its order is made.
 const WORTH_AN_ORDER: u32 = 64;
 
-/// Not for less than this, whatever the size of the pack.
+/// Whether that is so is looked at once in so many times.
 const FEW: u32 = 256;
 
 /// An object to answer about.
@@ -82,12 +79,6 @@ pub(super) struct Answers<'a> {
 pub(super) struct Buffers {
     scratch: Scratch,
     content: Vec<u8>,
-}
-
-/// Content, in hand or on its way.
-enum Content {
-    Whole(ObjectKind),
-    Stream(ObjectStream),
 }
 
 impl<'a> Answers<'a> {
@@ -256,21 +247,18 @@ impl<'a> Answers<'a> {
     /// Kind and size. Once many are asked for, it pays to know the order of a large pack: then chains of deltas need not
     /// be followed to their ends each time.
     fn header(&self, id: &ObjectId, request: &Request) -> Result<ObjectHeader, ReadError> {
-        let found;
-        let place = match &request.place {
-            Some(place) => Some(place),
-            None => {
-                found = self.store.find(id)?;
-                found.as_ref()
-            }
-        };
-        let Some(Location::Packed { pack, at, .. }) = place else { return self.store.header(id) };
         let asked = self.headers.fetch_add(1, Ordering::Relaxed);
-        if asked >= pack.count() / WORTH_AN_ORDER && asked >= FEW {
+        if asked % FEW == FEW - 1
+            && let Ok(Some(Location::Packed { pack, .. })) = self.store.find(id)
+            && asked >= pack.count() / WORTH_AN_ORDER
+        {
             // Without one, headers are to be had all the same.
             let _ = pack.order();
         }
-        pack.header(*at).or_else(|_| self.store.header(id))
+        match &request.place {
+            Some(Location::Packed { pack, at, .. }) => pack.header(*at).or_else(|_| self.store.header(id)),
+            _ => self.store.header(id),
+        }
     }
 
     fn leaves_out(&self, known: &Known<'_>) -> bool {
@@ -284,36 +272,16 @@ impl<'a> Answers<'a> {
 
     /// Reads an object into the buffer, or opens it if it is too large for that.
     fn content(&self, id: &ObjectId, request: &Request, buffers: &mut Buffers) -> Result<Content, ReadError> {
-        let found;
-        let place = match &request.place {
-            Some(place) => place,
-            None => {
-                found = self.store.find(id)?.ok_or(ReadError::Missing { id: *id })?;
-                &found
+        if let Some(Location::Packed { pack, at, .. }) = &request.place {
+            let is_small = |(entry, _): (Header, usize)| entry.kind.is_delta() || entry.size < STREAMED;
+            if pack.entry(*at).is_ok_and(is_small)
+                && let Ok(kind) = pack.read(*at, &mut buffers.scratch, &mut buffers.content)
+            {
+                return Ok(Content::Whole(kind));
             }
-        };
-        match place {
-            Location::Packed { pack, at, .. } => {
-                if let Ok((header, _)) = pack.entry(*at)
-                    && !header.kind.is_delta()
-                    && header.size >= STREAMED
-                {
-                    return self.store.stream(id).map(Content::Stream);
-                }
-                if let Ok(kind) = pack.read(*at, &mut buffers.scratch, &mut buffers.content) {
-                    return Ok(Content::Whole(kind));
-                }
-                // The store knows of other copies.
-            }
-            Location::Loose { source } => {
-                let len = fs::metadata(self.store.loose_path_of(id, *source)).map_or(0, |meta| meta.len());
-                if len >= STREAMED_LOOSE {
-                    return self.store.stream(id).map(Content::Stream);
-                }
-            }
-            _ => {}
+            // The store knows of other copies.
         }
-        self.store.read_with(id, &mut buffers.scratch, &mut buffers.content).map(Content::Whole)
+        self.store.read_or_stream(id, &mut buffers.scratch, &mut buffers.content)
     }
 
     /// Writes a stream.
