@@ -15,7 +15,8 @@ use pack_format::{PackOffset, PackPos};
 use crate::cache::Base;
 use crate::error::{Damage, ReadError};
 use crate::inflating::{PreadReader, StepError, inflate_growing};
-use crate::pack::Pack;
+use crate::order::PackOrder;
+use crate::pack::{Kinds, Pack};
 use crate::scratch::{self, Scratch};
 use crate::source::PackBytes;
 use crate::store::ObjectHeader;
@@ -102,38 +103,54 @@ pub(crate) fn header(pack: &Pack, at: u64) -> Result<ObjectHeader, ReadError> {
         return Ok(ObjectHeader { kind, size: header.size });
     }
     let size = delta_size(pack, at, data, header.size)?;
-    let mut walk = Walk::new(at);
-    // Those passed on the way, whose kind is known as soon as the one at the end is.
+    let kind = match pack.kinds() {
+        Some(kinds) => remembered_kind(pack, kinds, at, header.kind)?,
+        None => {
+            let mut walk = Walk::new(at);
+            let mut entry = header.kind;
+            loop {
+                if let Some(kind) = entry.object_kind() {
+                    break kind;
+                }
+                walk.go_to_base(pack, &entry)?;
+                entry = plausible_entry(pack, walk.at)?;
+            }
+        }
+    };
+    Ok(ObjectHeader { kind, size })
+}
+
+/// The kind at the end of the chain that begins with the delta `entry` at `at`, or where on the way it is known; the ones
+/// passed are then known, too.
+fn remembered_kind(pack: &Pack, kinds: Kinds<'_>, at: u64, mut entry: EntryKind) -> Result<ObjectKind, ReadError> {
     let mut passed = [PackPos::new(0); 64];
     let mut count = 0;
-    let mut pass = |at| {
-        let kinds = pack.kinds()?;
-        let rank = kinds.rank(at)?;
-        let kind = kinds.get(rank);
-        if let Some(place) = passed.get_mut(count).filter(|_| kind.is_none()) {
-            *place = rank;
-            count += 1;
-        }
-        kind
-    };
-    let mut known = pass(at);
-    let mut entry = header.kind;
+    let mut walk = Walk::new(at);
+    let mut rank = kinds.order().pos_at(PackOffset::new(at)).ok_or_else(|| pack.corrupt(at, Damage::Offset))?;
+    let mut known = kinds.get(rank);
     let kind = loop {
         if let Some(kind) = known.or(entry.object_kind()) {
             break kind;
         }
-        walk.go_to_base(pack, &entry)?;
-        known = pass(walk.at);
+        if let Some(place) = passed.get_mut(count) {
+            *place = rank;
+            count += 1;
+        }
+        rank = walk.go_to_base_in(pack, kinds.order(), &entry)?;
+        known = kinds.get(rank);
         if known.is_none() {
-            let (header, len) = pack.entry(PackOffset::new(walk.at))?;
-            plausible(pack, walk.at, walk.at + len as u64, header.size)?;
-            entry = header.kind;
+            entry = plausible_entry(pack, walk.at)?;
         }
     };
-    if let Some(kinds) = pack.kinds() {
-        passed.iter().take(count).for_each(|&rank| kinds.set(rank, kind));
-    }
-    Ok(ObjectHeader { kind, size })
+    passed.iter().take(count).for_each(|&rank| kinds.set(rank, kind));
+    Ok(kind)
+}
+
+/// What the entry at `at` is, if its size is not beyond what the rest of the pack could hold.
+fn plausible_entry(pack: &Pack, at: u64) -> Result<EntryKind, ReadError> {
+    let (header, len) = pack.entry(PackOffset::new(at))?;
+    plausible(pack, at, at + len as u64, header.size)?;
+    Ok(header.kind)
 }
 
 /// Where on the chain we are, and a trap for cycles.
@@ -152,10 +169,23 @@ impl Walk {
     }
 
     pub(crate) fn go_to_base(&mut self, pack: &Pack, kind: &EntryKind) -> Result<(), ReadError> {
-        let here = self.at;
-        let base = pack.base_of(PackOffset::new(here), kind)?;
         // Only called for deltas, which have a base.
-        let Some(base) = base else { return Err(pack.corrupt(here, Damage::Cycle)) };
+        match pack.base_of(PackOffset::new(self.at), kind)? {
+            Some(base) => self.go(pack, base),
+            None => Err(pack.corrupt(self.at, Damage::Cycle)),
+        }
+    }
+
+    /// As [`go_to_base`](Self::go_to_base), and tells the base's rank.
+    fn go_to_base_in(&mut self, pack: &Pack, order: &PackOrder, kind: &EntryKind) -> Result<PackPos, ReadError> {
+        match pack.base_in(order, PackOffset::new(self.at), kind)? {
+            Some((base, rank)) => self.go(pack, base).map(|()| rank),
+            None => Err(pack.corrupt(self.at, Damage::Cycle)),
+        }
+    }
+
+    fn go(&mut self, pack: &Pack, base: PackOffset) -> Result<(), ReadError> {
+        let here = self.at;
         if base.get() == self.trap {
             return Err(pack.corrupt(here, Damage::Cycle));
         }
@@ -309,24 +339,34 @@ fn inflate(
 
 /// The size of what a delta makes, from its first bytes.
 fn delta_size(pack: &Pack, at: u64, data: u64, size: u64) -> Result<u64, ReadError> {
+    // Four bytes tell a size up to 256 MiB, and there are two of them. Each byte less is a symbol less to decode.
     let mut head = [0; delta::Header::MAX_LEN];
-    let want = size.min(head.len() as u64) as usize;
-    let head = &mut head[..want];
+    let few = first_bytes(pack, at, data, size, head.get_mut(..8).unwrap_or_default())?;
+    if let Ok((header, _)) = delta::Header::parse(head.get(..few).unwrap_or_default()) {
+        return Ok(header.result_size);
+    }
+    let produced = first_bytes(pack, at, data, size, &mut head)?;
+    let head = head.get(..produced).unwrap_or_default();
+    let (header, _) = delta::Header::parse(head).map_err(|error| pack.corrupt(at, error))?;
+    Ok(header.result_size)
+}
+
+/// Fills `out` with the first bytes of what is stored at `data`, which are `size`; tells how many that makes.
+fn first_bytes(pack: &Pack, at: u64, data: u64, size: u64, out: &mut [u8]) -> Result<usize, ReadError> {
+    let want = size.min(out.len() as u64) as usize;
+    let out = out.get_mut(..want).unwrap_or_default();
     let left = pack.entries_end()?.saturating_sub(data);
-    let produced = scratch::with(|scratch| {
+    scratch::with(|scratch| {
         // The first block's code tables take some 300 bytes at most. Only a stream made to annoy needs more than this
         // for twenty bytes; it gets all there is.
         let mut have = left.min(1024);
         loop {
             let deflated = pack.slice(PackOffset::new(data), have)?;
-            match scratch.inflate.inflate_first(&deflated, head) {
+            match scratch.inflate.inflate_first(&deflated, out) {
                 Ok(produced) => break Ok(produced),
                 Err(ZlibError::Truncated) if have < left => have = left,
                 Err(error) => break Err(pack.corrupt(at, error)),
             }
         }
-    })?;
-    let head = head.get(..produced).unwrap_or_default();
-    let (header, _) = delta::Header::parse(head).map_err(|error| pack.corrupt(at, error))?;
-    Ok(header.result_size)
+    })
 }

@@ -4,11 +4,14 @@ use pack_format::{IdxPos, PackOffset, PackPos};
 
 /// The three coordinates of a pack's entries in flat arrays: rank in offset order, rank in id order, offset.
 ///
-/// Twelve bytes per object for packs below 4 GiB, sixteen above. All look-ups but [`pos_at`](Self::pos_at) are one or two
+/// Thirteen bytes per object for packs below 4 GiB, seventeen above. All look-ups but [`pos_at`](Self::pos_at) are one or two
 /// array reads.
 #[derive(Debug)]
 pub struct PackOrder {
     offsets: Offsets,
+    /// Item `n`: how many entries begin below `n << shift`. Few begin in between, so that a search reads a line or two.
+    below: Vec<u32>,
+    shift: u32,
     to_idx: Vec<u32>,
     to_pack: Vec<u32>,
     /// Where the last entry ends: the start of the pack's trailing checksum.
@@ -81,8 +84,14 @@ impl PackOrder {
             }
             Some(())
         })?;
-        let offsets = if end <= 1 << 32 { Offsets::Narrow(narrow) } else { Offsets::Wide(wide) };
-        (to_idx.len() == n).then_some(PackOrder { offsets, to_idx, to_pack, end })
+        let (offsets, (below, shift)) = if end <= 1 << 32 {
+            let below = count_below(&narrow, end);
+            (Offsets::Narrow(narrow), below)
+        } else {
+            let below = count_below(&wide, end);
+            (Offsets::Wide(wide), below)
+        };
+        (to_idx.len() == n).then_some(PackOrder { offsets, below, shift, to_idx, to_pack, end })
     }
 
     /// Number of entries.
@@ -134,16 +143,20 @@ impl PackOrder {
         PackOffset::new(if next < self.to_idx.len() { self.raw_offset(next) } else { self.end })
     }
 
-    /// The entry that begins exactly at `at`. Interpolation first, since entries lie evenly over long stretches, then
-    /// bisection: O(log log n) probes as a rule and O(log n) at worst.
+    /// The entry that begins exactly at `at`. A few neighbours are looked at as a rule, O(log n) where the pack has very
+    /// large and very small entries.
     #[inline]
     #[must_use]
     pub fn pos_at(&self, at: PackOffset) -> Option<PackPos> {
+        let at = at.get();
+        let slot = usize::try_from(at >> self.shift).ok()?;
+        let (&low, &high) = (self.below.get(slot)?, self.below.get(slot.checked_add(1)?)?);
+        let (low, high) = (low as usize, high as usize);
         let found = match &self.offsets {
-            Offsets::Narrow(offsets) => search(offsets, u32::try_from(at.get()).ok()?),
-            Offsets::Wide(offsets) => search(offsets, at.get()),
+            Offsets::Narrow(offsets) => search(offsets.get(low..high)?, u32::try_from(at).ok()?),
+            Offsets::Wide(offsets) => search(offsets.get(low..high)?, at),
         };
-        found.map(|pos| PackPos::new(pos as u32)) // below `count`
+        found.map(|pos| PackPos::new((low + pos) as u32)) // below `count`
     }
 
     #[inline]
@@ -156,43 +169,29 @@ impl PackOrder {
 }
 
 /// The index of `wanted` in a strictly ascending slice.
-fn search<T: Copy + Ord + Into<u64>>(sorted: &[T], wanted: T) -> Option<usize> {
-    let (mut low, mut high) = (0, sorted.len()); // `wanted` is in low..high if anywhere
-    // Few interpolations suffice on even data; on anything else bisection takes over before they cost more than it.
-    for _ in 0..6 {
-        if high - low < 16 {
-            break;
-        }
-        let (first, last) = (sorted[low], sorted[high - 1]);
-        if wanted < first || wanted > last {
-            return None;
-        }
-        let (first, last, want): (u64, u64, u64) = (first.into(), last.into(), wanted.into());
-        let span = (high - 1 - low) as u128;
-        // `last > first`, since the slice ascends strictly and has sixteen values or more.
-        let guess = low + (u128::from(want - first) * span / u128::from(last - first)) as usize;
-        match sorted[guess].cmp(&wanted) {
-            std::cmp::Ordering::Equal => return Some(guess),
-            std::cmp::Ordering::Less => {
-                low = guess + 1;
-                // Entries are local: look a little further for the upper bound before trusting the old one.
-                let near = low + 64;
-                if near < high && sorted[near] > wanted {
-                    high = near;
-                }
-            }
-            std::cmp::Ordering::Greater => {
-                high = guess;
-                if let Some(near) = high.checked_sub(64)
-                    && near > low
-                    && sorted[near] <= wanted
-                {
-                    low = near;
-                }
-            }
+#[inline]
+fn search<T: Copy + Ord>(sorted: &[T], wanted: T) -> Option<usize> {
+    if sorted.len() <= 16 { sorted.iter().position(|&at| at == wanted) } else { sorted.binary_search(&wanted).ok() }
+}
+
+/// Cuts `0..end` into stretches of `1 << shift` bytes in which four to eight entries begin on average, and counts the
+/// entries below the start of each, and below the end of the last.
+fn count_below<T: Copy + Into<u64>>(sorted: &[T], end: u64) -> (Vec<u32>, u32) {
+    let most = (sorted.len() as u64 / 4).max(1);
+    let mut shift = 0;
+    while end >> shift >= most && end >> shift > 0 {
+        shift += 1;
+    }
+    let stretches = (end >> shift) as usize + 1; // at most a quarter of the entries, or one
+    let mut below = Vec::with_capacity(stretches + 1);
+    for (nth, &at) in (0..).zip(sorted) {
+        let stretch = (at.into() >> shift) as usize; // below `stretches`, as `at` is below `end`
+        while below.len() <= stretch {
+            below.push(nth);
         }
     }
-    sorted[low..high].binary_search(&wanted).ok().map(|at| low + at)
+    below.resize(stretches + 1, sorted.len() as u32); // a pack's count
+    (below, shift)
 }
 
 /// Least significant digit first, eleven bits at a time, over the low `bits` of `key`. Stable; O(n) time, 2n memory.

@@ -435,7 +435,7 @@ impl Pack {
     }
 
     /// The pack's entries in the order of their offsets; made when first asked for and kept: from the `.rev` if there is a
-    /// valid one (one pass), else by sorting the offsets (O(n) too). Twelve bytes per object.
+    /// valid one (one pass), else by sorting the offsets (O(n) too). Thirteen bytes per object.
     ///
     /// # Errors
     /// Corrupt if the index gives an object an offset outside of the pack, or two objects the same.
@@ -527,22 +527,55 @@ impl Pack {
     pub fn base_of(&self, at: PackOffset, kind: &EntryKind) -> Result<Option<PackOffset>, ReadError> {
         match *kind {
             EntryKind::OfsDelta { distance } => {
-                let out_of_bounds = || self.corrupt(at.get(), Damage::BaseOutOfBounds { distance });
-                let base = at.get().checked_sub(distance).filter(|_| distance > 0).ok_or_else(out_of_bounds)?;
-                if base < PackHeader::LEN as u64 || !self.begins_entry(PackOffset::new(base)) {
-                    return Err(out_of_bounds());
+                let base = self.base_before(at, distance)?;
+                if self.begins_entry(base) {
+                    Ok(Some(base))
+                } else {
+                    Err(self.corrupt(at.get(), Damage::BaseOutOfBounds { distance }))
                 }
-                Ok(Some(PackOffset::new(base)))
+            }
+            EntryKind::RefDelta { base } => self.base_named(at, &base).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// As [`base_of`](Self::base_of), with the base's rank, which the order tells along with whether an entry begins there.
+    #[inline]
+    pub(crate) fn base_in(
+        &self,
+        order: &PackOrder,
+        at: PackOffset,
+        kind: &EntryKind,
+    ) -> Result<Option<(PackOffset, PackPos)>, ReadError> {
+        match *kind {
+            EntryKind::OfsDelta { distance } => {
+                let base = self.base_before(at, distance)?;
+                let rank = order.pos_at(base);
+                let rank = rank.ok_or_else(|| self.corrupt(at.get(), Damage::BaseOutOfBounds { distance }))?;
+                Ok(Some((base, rank)))
             }
             EntryKind::RefDelta { base } => {
-                let pos = self
-                    .index()?
-                    .lookup(&base)
-                    .ok_or_else(|| self.corrupt(at.get(), Damage::BaseNotInPack { base }))?;
-                self.offset(pos).map(Some)
+                let base = self.base_named(at, &base)?;
+                let rank = order.pos_at(base).ok_or_else(|| self.corrupt(base.get(), Damage::Offset))?;
+                Ok(Some((base, rank)))
             }
             _ => Ok(None),
         }
+    }
+
+    /// `distance` bytes before `at`, if that lies behind the pack's header.
+    #[inline]
+    fn base_before(&self, at: PackOffset, distance: u64) -> Result<PackOffset, ReadError> {
+        match at.get().checked_sub(distance) {
+            Some(base) if distance > 0 && base >= PackHeader::LEN as u64 => Ok(PackOffset::new(base)),
+            _ => Err(self.corrupt(at.get(), Damage::BaseOutOfBounds { distance })),
+        }
+    }
+
+    /// Where the base lies that the entry at `at` names.
+    fn base_named(&self, at: PackOffset, base: &ObjectId) -> Result<PackOffset, ReadError> {
+        let pos = self.index()?.lookup(base);
+        self.offset(pos.ok_or_else(|| self.corrupt(at.get(), Damage::BaseNotInPack { base: *base }))?)
     }
 
     /// Compares the CRC-32 of an entry's bytes with the index's: the only guard of an entry's header and base reference.
@@ -753,10 +786,10 @@ pub(crate) struct Kinds<'p> {
 const KINDS: [ObjectKind; 4] = [ObjectKind::Commit, ObjectKind::Tree, ObjectKind::Blob, ObjectKind::Tag];
 
 impl Kinds<'_> {
-    /// The rank of the entry at `at`.
+    /// The order that the ranks belong to.
     #[inline]
-    pub(crate) fn rank(&self, at: u64) -> Option<PackPos> {
-        self.order.pos_at(PackOffset::new(at))
+    pub(crate) fn order(&self) -> &'_ PackOrder {
+        self.order
     }
 
     #[inline]

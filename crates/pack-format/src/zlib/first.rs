@@ -53,11 +53,13 @@ const LENGTHS: [(u16, u8); 29] = [
 ];
 
 /// The codes of blocks that bring none along (RFC 1951, 3.2.6).
-static FIXED: LazyLock<Option<(Code, Code)>> = LazyLock::new(|| {
+static FIXED: LazyLock<Option<(Code<LITERALS>, Code<DISTANCES>)>> = LazyLock::new(|| {
     let mut lengths = [8; LITERALS];
     lengths.get_mut(144..256)?.fill(9);
     lengths.get_mut(256..280)?.fill(7);
-    Some((Code::new(&lengths)?, Code::new(&[5; 32])?))
+    let counts = Counts::new(&[5; 32])?;
+    let distances = Code { symbols: counts.symbols(&[5; DISTANCES])?, counts };
+    Some((Code::new(&lengths)?, distances))
 });
 
 /// Fills `out`. `None`: it takes a decoder that knows all of the format, or can tell what is wrong.
@@ -91,11 +93,20 @@ pub(super) fn fill(input: &[u8], out: &mut [u8]) -> Option<()> {
             }
             1 => {
                 let (literals, distances) = FIXED.as_ref()?;
-                block(&mut bits, literals, distances, out, &mut done)?;
+                let mut distance = |bits: &mut Bits<'_>| distances.read(bits);
+                block(&mut bits, literals, &mut distance, out, &mut done)?;
             }
             2 => {
-                let (literals, distances) = codes(&mut bits)?;
-                block(&mut bits, &literals, &distances, out, &mut done)?;
+                let (literals, counts, lengths) = codes(&mut bits)?;
+                // Most streams are asked for fewer bytes than it takes for the first of them to be repeated.
+                let mut code: Option<Code<DISTANCES>> = None;
+                let mut distance = |bits: &mut Bits<'_>| {
+                    if code.is_none() {
+                        code = Some(Code { symbols: counts.symbols(&lengths)?, counts });
+                    }
+                    code.as_ref()?.read(bits)
+                };
+                block(&mut bits, &literals, &mut distance, out, &mut done)?;
             }
             _ => return None,
         }
@@ -108,8 +119,14 @@ pub(super) fn fill(input: &[u8], out: &mut [u8]) -> Option<()> {
     }
 }
 
-/// Symbols up to the end of the block, or until `out` is full.
-fn block(bits: &mut Bits<'_>, literals: &Code, distances: &Code, out: &mut [u8], done: &mut usize) -> Option<()> {
+/// Symbols up to the end of the block, or until `out` is full. `distance` reads a symbol of the other code.
+fn block<'i>(
+    bits: &mut Bits<'i>,
+    literals: &Code<LITERALS>,
+    distance: &mut impl FnMut(&mut Bits<'i>) -> Option<u16>,
+    out: &mut [u8],
+    done: &mut usize,
+) -> Option<()> {
     while *done < out.len() {
         let symbol = literals.read(bits)?;
         if symbol < 256 {
@@ -122,7 +139,7 @@ fn block(bits: &mut Bits<'_>, literals: &Code, distances: &Code, out: &mut [u8],
         }
         let &(least, more) = LENGTHS.get(usize::from(symbol) - 257)?;
         let length = usize::from(least) + bits.take(u32::from(more))? as usize;
-        let distance = match distances.read(bits)? {
+        let distance = match distance(bits)? {
             symbol @ 0..4 => usize::from(symbol) + 1,
             symbol if usize::from(symbol) < DISTANCES => {
                 let more = u32::from(symbol / 2 - 1);
@@ -142,8 +159,8 @@ fn block(bits: &mut Bits<'_>, literals: &Code, distances: &Code, out: &mut [u8],
     Some(())
 }
 
-/// The codes that a block brings along.
-fn codes(bits: &mut Bits<'_>) -> Option<(Code, Code)> {
+/// The codes that a block brings along; of the second how many there are of each length, and the lengths.
+fn codes(bits: &mut Bits<'_>) -> Option<(Code<LITERALS>, Counts, [u8; DISTANCES])> {
     let literals = bits.take(5)? as usize + 257;
     let distances = bits.take(5)? as usize + 1;
     let count = bits.take(4)? as usize + 4;
@@ -154,8 +171,8 @@ fn codes(bits: &mut Bits<'_>) -> Option<(Code, Code)> {
     for &place in ORDER.get(..count)? {
         *of_lengths.get_mut(usize::from(place))? = bits.take(3)? as u8;
     }
-    let code = Code::new(&of_lengths)?;
-    if !code.is_complete {
+    let code = Code::<19>::new(&of_lengths)?;
+    if !code.counts.is_complete {
         return None;
     }
     let mut lengths = [0; LITERALS + DISTANCES];
@@ -179,61 +196,79 @@ fn codes(bits: &mut Bits<'_>) -> Option<(Code, Code)> {
     if lengths.get(256) == Some(&0) {
         return None;
     }
-    Some((Code::new(lengths.get(..literals)?)?, Code::new(lengths.get(literals..literals + distances)?)?))
+    let mut of_distances = [0; DISTANCES];
+    of_distances.get_mut(..distances)?.copy_from_slice(lengths.get(literals..literals + distances)?);
+    Some((Code::new(lengths.get(..literals)?)?, Counts::new(&of_distances)?, of_distances))
 }
 
-/// A canonical code that is complete, or of one symbol or none.
-struct Code {
-    /// Codes of each length.
-    counts: [u16; MAX_BITS + 1],
-    /// In the order of their codes.
-    symbols: [u16; LITERALS],
+/// How many codes of a canonical code have each length. The code is complete, or of one symbol or none.
+#[derive(Clone, Copy)]
+struct Counts {
+    of: [u16; MAX_BITS + 1],
     is_complete: bool,
 }
 
-impl Code {
-    fn new(lengths: &[u8]) -> Option<Code> {
-        let mut code = Code { counts: [0; MAX_BITS + 1], symbols: [0; LITERALS], is_complete: true };
+impl Counts {
+    fn new(lengths: &[u8]) -> Option<Counts> {
+        let mut of = [0; MAX_BITS + 1];
         // Two tables, as neighbours are often the same and would wait for each other.
         let mut odd = [0u16; MAX_BITS + 1];
         for pair in lengths.chunks(2) {
-            *code.counts.get_mut(usize::from(*pair.first()?))? += 1;
+            *of.get_mut(usize::from(*pair.first()?))? += 1;
             if let Some(&length) = pair.get(1) {
                 *odd.get_mut(usize::from(length))? += 1;
             }
         }
-        code.counts.iter_mut().zip(odd).for_each(|(count, more)| *count += more);
+        of.iter_mut().zip(odd).for_each(|(count, more)| *count += more);
         // What is over-subscribed or incomplete is for others to judge.
         let mut left = 1i32;
-        let mut starts = [0u16; MAX_BITS + 2];
-        for length in 1..=MAX_BITS {
-            let count = *code.counts.get(length)?;
+        for &count in of.get(1..)? {
             left = left * 2 - i32::from(count);
             if left < 0 {
                 return None;
             }
-            *starts.get_mut(length + 1)? = *starts.get(length)? + count;
         }
         // A code of one symbol has one bit, whose other value means nothing; one of none is for blocks that need none.
-        let is_tiny = code.counts.get(2..)?.iter().all(|&count| count == 0);
-        code.is_complete = left == 0;
-        if left != 0 && !is_tiny {
-            return None;
+        let is_tiny = of.get(2..)?.iter().all(|&count| count == 0);
+        (left == 0 || is_tiny).then_some(Counts { of, is_complete: left == 0 })
+    }
+
+    /// The symbols in the order of their codes.
+    fn symbols<const N: usize>(&self, lengths: &[u8]) -> Option<[u16; N]> {
+        let mut starts = [0u16; MAX_BITS + 1];
+        let mut sum = 0;
+        for (start, &count) in starts.iter_mut().zip(&self.of).skip(1) {
+            *start = sum;
+            sum += count;
         }
+        let mut symbols = [0; N];
         for (symbol, &length) in (0..).zip(lengths) {
             if length > 0 {
                 let start = starts.get_mut(usize::from(length))?;
-                *code.symbols.get_mut(usize::from(*start))? = symbol;
+                *symbols.get_mut(usize::from(*start))? = symbol;
                 *start += 1;
             }
         }
-        Some(code)
+        Some(symbols)
+    }
+}
+
+/// A canonical code of up to `N` symbols.
+struct Code<const N: usize> {
+    counts: Counts,
+    symbols: [u16; N],
+}
+
+impl<const N: usize> Code<N> {
+    fn new(lengths: &[u8]) -> Option<Self> {
+        let counts = Counts::new(lengths)?;
+        Some(Code { symbols: counts.symbols(lengths)?, counts })
     }
 
     #[inline]
     fn read(&self, bits: &mut Bits<'_>) -> Option<u16> {
         let (mut code, mut first, mut index) = (0i32, 0i32, 0i32);
-        for &count in self.counts.get(1..)? {
+        for &count in self.counts.of.get(1..)? {
             let count = i32::from(count);
             code |= bits.take(1)? as i32;
             if code - first < count {

@@ -20,8 +20,12 @@ use crate::revs::path::Named;
 use crate::setup::Repository;
 use crate::stdio;
 
-/// So many requests make a unit of work.
-const UNIT: usize = 64;
+/// So many requests for content make a unit of work.
+const CONTENTS: usize = 64;
+
+/// So many requests for what is found out without reading content make one, at first and after a while: others can
+/// start soon, and are not woken too often.
+const HEADERS: [usize; 2] = [64, 2048];
 
 /// Runs one of the batch options.
 pub(super) fn run(repo: &Repository, batch: &Batch) -> Result<(), Failure> {
@@ -39,6 +43,7 @@ pub(super) fn run(repo: &Repository, batch: &Batch) -> Result<(), Failure> {
             revisions: Revisions::new(repo, &store, &shallow).replacing(&replacements),
             answers: &answers,
             unit: Unit::default(),
+            enough: HEADERS[0],
             hands: Hands::Own(Output::new(batch.buffer)?, Box::default()),
             makers,
             crew: &crew,
@@ -70,6 +75,8 @@ struct Work<'s, 'e> {
     answers: &'e Answers<'e>,
     /// Requests that wait to be answered.
     unit: Unit,
+    /// So many requests for headers are handed out together.
+    enough: usize,
     hands: Hands<'s>,
     /// How many threads make answers, when there are enough of them.
     makers: usize,
@@ -122,9 +129,12 @@ impl<'s, 'e: 's> Work<'s, 'e> {
 
     fn item(&mut self, about: About, kind: BatchKind) -> Result<(), Failure> {
         self.unit.items.push(Item { about, kind });
-        // What is found out without reading content is found out quickly.
-        let enough = if kind == BatchKind::Contents { UNIT } else { 8 * UNIT };
-        if self.unit.items.len() >= enough { self.pass_on(true) } else { Ok(()) }
+        let enough = if kind == BatchKind::Contents { CONTENTS } else { self.enough };
+        if self.unit.items.len() < enough {
+            return Ok(());
+        }
+        self.enough = (self.enough + self.enough / 4).min(HEADERS[1]);
+        self.pass_on(true)
     }
 
     /// Has what waits answered. `many`: more is to come at once, so that help pays.
