@@ -86,6 +86,7 @@ mod packs;
 mod platform;
 mod quarantine;
 mod range;
+mod recover;
 mod scratch;
 mod source;
 mod store;

@@ -1,19 +1,15 @@
 //! The store: sources in order, packs before loose objects, other copies where one is damaged.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
-
 use std::cell::Cell;
-use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use object::{HashKind, ObjectId, ObjectKind, Prefix};
 use pack_format::{IdxPos, MidxPos, PackOffset};
 
-use crate::cache::{Base, BaseCache};
-use crate::chain;
-use crate::error::{Damage, OpenError, Problem, ProblemKind, ReadError};
+use crate::cache::BaseCache;
+use crate::error::{OpenError, Problem, ProblemKind, ReadError};
 use crate::freshen::Freshened;
 use crate::handles::Handles;
 use crate::ids::Ids;
@@ -22,6 +18,7 @@ use crate::midx::Layers;
 use crate::options::Options;
 use crate::pack::{Pack, Shared};
 use crate::packs::{self, Need, Problems, Slot, State};
+use crate::recover::{Damaged, can_recover};
 use crate::scratch::{self, Scratch};
 use crate::stream::ObjectStream;
 
@@ -98,38 +95,18 @@ pub enum PrefixMatch {
 /// first that were of use last, then among the loose objects. If no source has it, the directories are listed anew, once,
 /// if they may have changed (a repack by another process moves objects), and only then is it missing.
 #[derive(Debug, Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store(pub(crate) Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner {
+pub(crate) struct Inner {
     objects: PathBuf,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     state: ArcSwap<State>,
     /// Held while directories are listed, so that threads which miss together list them once.
     reloading: Mutex<()>,
-    problems: Problems,
-    damaged: Damaged,
+    pub(crate) problems: Problems,
+    pub(crate) damaged: Damaged,
     freshened: Freshened,
-}
-
-/// Copies found damaged: by pack (serial number) and offset.
-#[derive(Debug, Default)]
-struct Damaged {
-    /// Spares healthy stores the lock.
-    any: AtomicBool,
-    copies: RwLock<HashSet<(u64, PackOffset)>>,
-}
-
-impl Damaged {
-    fn holds(&self, pack: &Pack, at: PackOffset) -> bool {
-        self.any.load(Ordering::Acquire)
-            && self.copies.read().unwrap_or_else(PoisonError::into_inner).contains(&(pack.serial(), at))
-    }
-
-    fn note(&self, pack: &Pack, at: PackOffset) {
-        self.copies.write().unwrap_or_else(PoisonError::into_inner).insert((pack.serial(), at));
-        self.any.store(true, Ordering::Release);
-    }
 }
 
 /// A copy of an object, found but not read.
@@ -159,16 +136,10 @@ enum Files {
 
 /// So many times a state is replaced and searched again before a look-up gives up; others must change the store at least
 /// as often meanwhile.
-const MAX_ROUNDS: usize = 5;
+pub(crate) const MAX_ROUNDS: usize = 5;
 
 /// A loose file of so many bytes may hold an object that is not to be held whole.
 const LONG_LOOSE: u64 = 32 << 10;
-
-/// How deep recovery follows damaged bases into other copies that are deltas with damaged bases themselves.
-const MAX_RECOVERY_DEPTH: usize = 16;
-
-/// After so many bases of one object turned out to be lost, the object is.
-const MAX_RECOVERY_FAILURES: usize = 256;
 
 impl Store {
     /// Opens the object directory `objects_dir` (`.git/objects`): lists it and its alternates, opens no pack.
@@ -617,7 +588,7 @@ impl Store {
 
     /// A state with other packs or sources than `searched`: what another thread has put there since, or what listing
     /// again finds.
-    fn newer_than(&self, searched: &State) -> Result<Option<Arc<State>>, ReadError> {
+    pub(crate) fn newer_than(&self, searched: &State) -> Result<Option<Arc<State>>, ReadError> {
         let _one = self.0.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.0.state.load_full();
         if current.generation != searched.generation {
@@ -735,8 +706,9 @@ impl Store {
         Ok(there)
     }
 
-    /// The copies in the packs of one source, each given to `take` until that makes something of one: what the multi-pack-index lists, then what the indices of other packs do. Packs that
-    /// the multi-pack-index covers are asked themselves only if it names a copy that is of no use.
+    /// The copies in the packs of one source, each given to `take` until that makes something of one: what the
+    /// multi-pack-index lists, then what the indices of other packs do. Packs that the multi-pack-index covers are asked
+    /// themselves only if it names a copy that is of no use.
     ///
     /// The error is the first met, if no copy was taken.
     fn packed_copies<T>(
@@ -831,154 +803,9 @@ impl Store {
         }
     }
 
-    fn loose_path(&self, state: &State, source: usize, id: &ObjectId) -> PathBuf {
+    pub(crate) fn loose_path(&self, state: &State, source: usize, id: &ObjectId) -> PathBuf {
         loose::path(state.sources.get(source).map_or(&self.0.objects, |source| source.path()), id)
     }
-
-    /// Remembers damage in a packed copy, so that it is not tried first again.
-    pub(crate) fn noting<T>(
-        &self,
-        pack: &Pack,
-        at: PackOffset,
-        id: &ObjectId,
-        result: Result<T, ReadError>,
-    ) -> Result<T, ReadError> {
-        if let Err(error @ ReadError::Corrupt(_)) = &result {
-            self.0.damaged.note(pack, at);
-            self.0.problems.note(pack.path(), ProblemKind::DamagedCopy { id: *id, reason: error.to_string() });
-        }
-        result
-    }
-
-    fn noting_loose<T>(&self, path: &Path, id: &ObjectId, result: Result<T, ReadError>) -> Result<T, ReadError> {
-        if let Err(error @ ReadError::Corrupt(_)) = &result {
-            self.0.problems.note(path, ProblemKind::DamagedCopy { id: *id, reason: error.to_string() });
-        }
-        result
-    }
-
-    fn check_crc_if_asked(&self, pack: &Pack, at: PackOffset) -> Result<(), ReadError> {
-        if self.options().verify_on_read {
-            let pos = pack.order()?.pos_at(at).ok_or_else(|| pack.corrupt(at.get(), Damage::Offset))?;
-            if !pack.crc_matches(pos)? {
-                return Err(ReadError::corrupt(pack.path(), at.get(), Damage::Crc));
-            }
-        }
-        Ok(())
-    }
-
-    fn verify_if_asked(
-        &self,
-        id: &ObjectId,
-        kind: ObjectKind,
-        content: &[u8],
-        path: &Path,
-        at: u64,
-    ) -> Result<(), ReadError> {
-        if self.options().verify_on_read { verify(id, kind, content, path, at) } else { Ok(()) }
-    }
-
-    /// Tries everything after `first`, the damage met in the copy that should have served.
-    #[cold]
-    fn recover(&self, id: &ObjectId, first: ReadError, out: &mut Vec<u8>) -> Result<ObjectKind, ReadError> {
-        let mut state = self.0.state.load_full();
-        for _ in 0..MAX_ROUNDS {
-            if let Some(base) = self.other_copy(&state, id, &mut Recovery::default()) {
-                out.clear();
-                out.extend_from_slice(&base.bytes);
-                return Ok(base.kind);
-            }
-            // A repack may have just made a good copy.
-            match self.newer_than(&state)? {
-                Some(newer) => state = newer,
-                None => break,
-            }
-        }
-        Err(first)
-    }
-
-    /// Any copy that reads well and has the right name.
-    fn other_copy(&self, state: &State, id: &ObjectId, recovery: &mut Recovery) -> Option<Base> {
-        if recovery.is_hopeless(id) {
-            return None;
-        }
-        let mut scratch = Scratch::new();
-        let mut out = Vec::new();
-        let limit = self.options().max_object_size;
-        let mut copies = Vec::new();
-        for slot in state.slots() {
-            let Ok(Some(pack)) = slot.open(Need::All, &self.0.shared, &self.0.problems) else { continue };
-            // All entries of that name: a pack may hold an object twice.
-            for pos in pack.idx().prefix_range(&Prefix::from(*id)).map(IdxPos::new) {
-                copies.extend(pack.offset(pos).ok().map(|at| (Arc::clone(&pack), at)));
-            }
-        }
-        // Complete copies first,
-        for &(ref pack, at) in &copies {
-            if !self.0.damaged.holds(pack, at) {
-                let result = self.check_crc_if_asked(pack, at).and_then(|()| {
-                    let kind = pack.read(at, &mut scratch, &mut out)?;
-                    verify(id, kind, &out, pack.path(), at.get())?;
-                    Ok(kind)
-                });
-                if let Ok(kind) = self.noting(pack, at, id, result) {
-                    return Some(Base { kind, bytes: Arc::new(out) });
-                }
-            }
-        }
-        for source in 0..state.sources.len() {
-            let path = self.loose_path(state, source, id);
-            if let Ok(Some(file)) = self.open_loose(&path)
-                && let Ok(kind) = loose::read(&path, file, limit, &mut scratch, &mut out)
-                && verify(id, kind, &out, &path, 0).is_ok()
-            {
-                return Some(Base { kind, bytes: Arc::new(out) });
-            }
-        }
-        // then those whose bases have to be gathered.
-        recovery.visiting.push(*id);
-        let mut found = None;
-        for &(ref pack, at) in &copies {
-            if self.check_crc_if_asked(pack, at).is_err() {
-                continue;
-            }
-            let mut elsewhere = |base: &ObjectId| self.other_copy(state, base, recovery);
-            if let Ok(kind) = chain::read(pack, at.get(), &mut scratch, &mut out, Some(&mut elsewhere))
-                && verify(id, kind, &out, pack.path(), at.get()).is_ok()
-            {
-                found = Some(Base { kind, bytes: Arc::new(std::mem::take(&mut out)) });
-                break;
-            }
-        }
-        recovery.visiting.pop();
-        if found.is_none() {
-            recovery.hopeless.insert(*id);
-        }
-        found
-    }
-}
-
-/// What one recovery keeps in mind, so that it ends soon.
-#[derive(Default)]
-struct Recovery {
-    /// The objects that bases are being gathered for, outermost first: a base that needs one of them is no help.
-    visiting: Vec<ObjectId>,
-    /// Objects that were sought in vain.
-    hopeless: HashSet<ObjectId>,
-}
-
-impl Recovery {
-    fn is_hopeless(&self, id: &ObjectId) -> bool {
-        self.visiting.contains(id)
-            || self.hopeless.contains(id)
-            || self.visiting.len() >= MAX_RECOVERY_DEPTH
-            || self.hopeless.len() >= MAX_RECOVERY_FAILURES
-    }
-}
-
-/// Whether another copy may help. What the system refuses may be refused for one file only.
-fn can_recover(error: &ReadError) -> bool {
-    matches!(error, ReadError::Corrupt(_) | ReadError::Io { .. })
 }
 
 fn into_open_error(error: ReadError) -> OpenError {
@@ -987,14 +814,5 @@ fn into_open_error(error: ReadError) -> OpenError {
         ReadError::Open(error) => error,
         // Opening a pack gives no other errors that are not noted as problems.
         other => OpenError::Io { path: PathBuf::new(), source: std::io::Error::other(other) },
-    }
-}
-
-/// Whether content has the name it is stored under.
-fn verify(id: &ObjectId, kind: ObjectKind, content: &[u8], path: &Path, at: u64) -> Result<(), ReadError> {
-    match object::object_id(id.kind(), kind, content) {
-        Ok(found) if found == *id => Ok(()),
-        Ok(_) => Err(ReadError::corrupt(path, at, Damage::WrongName { expected: *id })),
-        Err(_) => Err(ReadError::corrupt(path, at, Damage::Collision)),
     }
 }
