@@ -1,0 +1,4 @@
+//! The public API against git, and against packs made to hurt.
+
+mod differential;
+mod support;
