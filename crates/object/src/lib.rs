@@ -28,11 +28,11 @@
 //!   a stranger may have made and takes the SHA-1 that detects collision attacks.
 //! - [`header`]: the `kind size\0` that precedes an object's content wherever it is hashed or stored loose.
 //! - [`commit`], [`tree`], [`tag`]: parsers that borrow from the content and accept what git accepts.
-//! - [`fsck`]: what is wrong with an object's content, by git's names.
+//! - [`fsck`]: what is wrong with an object's content, by git's names and severities; `.gitmodules` and `.gitattributes`, too.
 //!
 //! # Guarantees
 //! - **Panics**: none that bytes can reach. What can be misused says so under `# Panics`.
-//! - **Allocation**: none, except where a caller's `Vec` is filled, and by [`fsck`] for the names in a tree.
+//! - **Allocation**: none, except where a caller's `Vec` is filled, and by [`fsck`] where it says so.
 //! - **Complexity**: every parser is one pass over the bytes it reads.
 //! - **Determinism**: results depend on the arguments only.
 

@@ -37,10 +37,11 @@ impl<'a> Tag<'a> {
         let target = target.ok_or_else(|| ParseError::new(7, ParseErrorKind::BadId { what: "object line" }))?;
         let at = 7 + hash.hex_len() + 1;
         let (kind, at_name) = field(content, at, b"type ", "a type line")?;
-        let kind = ObjectKind::from_name(kind);
+        // A C string to git, as the name is; one that it has room for.
+        let kind = kind.split(|&b| b == 0).next().filter(|_| kind.len() < 20).and_then(ObjectKind::from_name);
         let target_kind = kind.ok_or_else(|| ParseError::new(at + 5, ParseErrorKind::UnknownKind))?;
         let (name, at_rest) = field(content, at_name, b"tag ", "a tag line")?;
-        // A C string to git: its name ends at a NUL.
+        // It ends at a NUL.
         let name = name.split(|&b| b == 0).next().unwrap_or_default();
         Ok(Self { target, target_kind, name, rest: content.get(at_rest..).unwrap_or_default() })
     }

@@ -5,9 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, Read, Seek, SeekFrom, Write as _};
 use std::path::Path;
 
-use index::path::{PathChecks, PathErrorKind};
-use object::fsck::{self, Finding};
-use object::tree::Entries;
+use object::fsck::{self, Detail, Finding, Severities, Sink};
 use object::{HashKind, ObjectId, ObjectKind, object_id};
 
 use crate::attributes::Conversions;
@@ -305,19 +303,8 @@ impl Work<'_> {
         if let Some(what) = self.needs(as_if).of(content) {
             return Err(Failure::Fatal(format!("cannot take this content: {}", unsupported(&what))).into());
         }
-        if self.check {
-            let mut findings = fsck::check(self.kind, content, self.hash);
-            if self.kind == ObjectKind::Tree {
-                findings.extend(disguised(content, self.hash));
-                findings.sort_by_key(|finding| finding.id);
-                findings.dedup();
-            }
-            if !findings.is_empty() {
-                for finding in findings {
-                    report::say(&format!("error: object fails fsck: {finding}\n"));
-                }
-                return Err(Failure::fatal("refusing to create malformed object").into());
-            }
+        if self.check && !fsck::check(self.kind, content, self.hash, &Severities::pedantic(), &mut Said) {
+            return Err(Failure::fatal("refusing to create malformed object").into());
         }
         match &mut self.objects {
             Some(objects) => Ok(objects.write(self.kind, content)?),
@@ -326,16 +313,16 @@ impl Work<'_> {
     }
 }
 
-/// Names in a tree that some file system takes for one with a meaning for git.
-fn disguised(content: &[u8], hash: HashKind) -> impl Iterator<Item = Finding> {
-    let checks = PathChecks::default().ntfs(true).hfs(true);
-    Entries::new(content, hash).map_while(Result::ok).filter_map(move |entry| {
-        match index::path::check_name(entry.name, entry.mode, checks).map_err(|error| error.kind) {
-            Err(PathErrorKind::DotGit) => Some(Finding::HAS_DOTGIT),
-            Err(PathErrorKind::GitModules) => Some(Finding::GITMODULES_SYMLINK),
-            _ => None,
+/// Findings, one a line.
+struct Said;
+
+impl Sink for Said {
+    fn finding(&mut self, finding: Finding<'_>) {
+        if let Detail::Parse(why) = finding.detail {
+            report::say(&format!("error: {why}\n"));
         }
-    })
+        report::say(&format!("error: object fails fsck: {finding}\n"));
+    }
 }
 
 /// Why there is no name.

@@ -1,6 +1,7 @@
 //! The public API against git, against naive models, and against hostile bytes.
 
 mod fsck;
+mod fsck_git;
 mod golden;
 mod hostile;
 mod props;
