@@ -7,6 +7,7 @@ use testkit::repo::{TestRepo, output};
 mod cat_file;
 mod config;
 mod discovery;
+mod git_suite;
 mod hash_object;
 mod hook;
 mod index;
