@@ -34,6 +34,7 @@ mod index_ids;
 mod number;
 mod objects;
 mod options;
+mod ownership;
 mod pathspec;
 mod present;
 mod progress;

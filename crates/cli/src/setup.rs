@@ -1,7 +1,4 @@
 //! What the words and variables mean: which repository, its format, its configuration, its object store.
-//!
-//! Ownership of the repository (`safe.directory`) is not checked: this program runs no hooks and no configured commands,
-//! and the git process that calls it has made that check.
 
 use std::fs;
 use std::io;
@@ -14,6 +11,7 @@ use revwalk::Shallow;
 
 use crate::config::{Conditions, Config, Scope};
 use crate::env::{Environment, bytes_to_path, normal, os_bytes};
+use crate::ownership;
 use crate::report::{self, Failure, chain, plain_io};
 
 /// How references are stored.
@@ -270,12 +268,15 @@ fn locate(env: &Environment) -> Result<Found, Failure> {
         let dot_git = dir.join(".git");
         let around = Some(dir.to_owned());
         if let Some(git_dir) = gitfile(env, &dot_git)? {
+            ownership::check(env, dir, &[&dot_git, dir, &git_dir])?;
             return Ok(Found { git_dir, around, bare_by_discovery: false });
         }
         if is_git_directory(env, &dot_git) {
+            ownership::check(env, dir, &[dir, &dot_git])?;
             return Ok(Found { git_dir: dot_git, around, bare_by_discovery: false });
         }
         if is_git_directory(env, dir) {
+            ownership::check(env, dir, &[dir])?;
             return Ok(Found { git_dir: dir.to_owned(), around: None, bare_by_discovery: true });
         }
         let Some(parent) = dir.parent().filter(|_| !ceilings.iter().any(|ceiling| ceiling == dir)) else {

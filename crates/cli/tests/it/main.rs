@@ -13,6 +13,7 @@ mod hook;
 mod index;
 mod ls_files;
 mod multi_pack_index;
+mod ownership;
 mod packs;
 mod prune_packed;
 mod show_index;
