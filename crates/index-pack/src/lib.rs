@@ -21,6 +21,7 @@
 //!   if wished; bases that a thin pack lacks are appended.
 //! - [`index_file`]: the index of a pack that is in a file.
 //! - [`verify`](verify()): a pack and its index, every object of it.
+//! - [`Strict`]: content and links of every object, as git's `--strict` and `--fsck-objects` have it.
 //! - [`Options`]: threads, memory, limits, how files are made. [`Inspect`]: sees every object before anything is published.
 //!
 //! # Guarantees
@@ -49,6 +50,8 @@ mod check;
 mod collect;
 mod emit;
 mod forest;
+mod links;
+mod look;
 mod receive;
 mod resolve;
 mod scan;
@@ -56,9 +59,12 @@ mod table;
 mod thin;
 mod verify;
 
+pub mod strict;
+
 mod platform;
 
 pub use error::ReceiveError;
 pub use options::{Destination, IndexVersion, Inspect, Object, Options, Received, Refusal};
 pub use receive::{Counts, Outcome, Receiver, Timings, index_file, receive};
+pub use strict::{Strict, StrictError, StrictOptions, Verdict};
 pub use verify::{PackedObject, Verified, verify};

@@ -178,6 +178,19 @@ pub trait Inspect: Send + Sync {
     /// An object, as it gets its name; from any thread, in any order.
     fn object(&self, object: Object<'_>) -> Result<(), Refusal>;
 
+    /// All were seen: which of the pack's objects shall be shown [again](Self::object_again), now that all are known?
+    /// Those that the pack does not have are passed over. Default: none.
+    fn again(&self, pack: &Received<'_>) -> Result<Vec<ObjectId>, Refusal> {
+        let _ = pack;
+        Ok(Vec::new())
+    }
+
+    /// An object that was asked for, or another that shares its chain of deltas; from any thread, in any order.
+    fn object_again(&self, object: Object<'_>) -> Result<(), Refusal> {
+        let _ = object;
+        Ok(())
+    }
+
     /// All were seen, and the pack is complete. `pack` has every object of it, appended bases too.
     fn finish(&self, pack: &Received<'_>) -> Result<(), Refusal> {
         let _ = pack;

@@ -17,6 +17,7 @@ use crate::collect::{Collector, Sink};
 use crate::emit::{self, Place};
 use crate::error::ReceiveError;
 use crate::forest::{Forest, Waiting};
+use crate::look;
 use crate::options::{Destination, Options, Received};
 use crate::resolve::{Source, Work, resolve};
 use crate::scan::{Batch, Scanner};
@@ -324,7 +325,6 @@ impl Receiver {
         let mut resolved = Resolved { count: objects, table: &mut table, deltas: 0, bases: Vec::new() };
         resolved.run(temp.file(), &path, refs, &arena, &unseen, &self.options)?;
         let (deltas, bases) = (resolved.deltas, resolved.bases);
-        drop(arena);
         timings.resolve = begun.elapsed();
         let begun = Instant::now();
 
@@ -345,6 +345,8 @@ impl Receiver {
             }
         };
         io::Write::write_all(&mut temp, checksum.as_bytes()).map_err(ReceiveError::file(&path))?;
+        look::again(temp.file(), &path, &mut table, &order, &arena, objects, &self.options)?;
+        drop(arena);
         inspect_all(&table, &order, &self.options)?;
         let place = self.place.unwrap_or_else(|dir| {
             let pack = dir.join(format!("pack-{checksum}.pack"));
@@ -524,6 +526,7 @@ pub(crate) fn scan_file(pack: &Path, place: &Place, options: Options) -> Result<
     let deltas = resolved.deltas;
     timings.resolve = begun.elapsed();
     let order = emit::order(&table, 0..objects);
+    look::again(&file, pack, &mut table, &order, &arena, objects, &options)?;
     let counts = Counts { objects, deltas, appended: 0, bytes };
     Ok(ScannedFile { table, order, checksum, counts, timings, options })
 }

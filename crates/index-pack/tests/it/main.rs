@@ -1,4 +1,5 @@
 //! The public API against git, and against packs made to hurt.
 
 mod differential;
+mod strict;
 mod support;
