@@ -7,17 +7,20 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hashfile::HashFile;
 use hashfile::publish::TempFile;
+use hashfile::{DEFAULT_IO_BUFFER_SIZE, HashFile};
 use object::{Checksum, CollisionDetected, NameHasher, ObjectId, ObjectKind, object_ids};
 use odb::Observer;
 use pack_format::PackOffset;
 use pack_format::entry::{EntryKind, Header};
+use pack_format::zlib::Inflate;
 
 use crate::budget::Arena;
 use crate::check::Check;
+use crate::eager::Eager;
 use crate::error::ReceiveError;
 use crate::options::Options;
+use crate::platform;
 use crate::scan::{Batch, Inflated, Scanned};
 use crate::table::{NONE, NOT_KEPT, Row, Stored, Table};
 
@@ -54,6 +57,9 @@ pub(crate) struct Collector {
     check: Check,
     observer: Arc<dyn Observer>,
     ids: Vec<ObjectId>,
+    eager: Eager,
+    inflate: Inflate,
+    raw: Vec<u8>,
     /// The large object whose pieces come, and those that are complete but have no entry yet.
     open: Option<NameHasher>,
     closed: VecDeque<Result<ObjectId, CollisionDetected>>,
@@ -72,6 +78,9 @@ impl Collector {
             check: Check::new(options),
             observer: Arc::clone(&options.observer),
             ids: Vec::new(),
+            eager: Eager::new(options.max_depth, options.max_object_size.unwrap_or(u64::MAX)),
+            inflate: Inflate::new(),
+            raw: Vec::new(),
             open: None,
             closed: VecDeque::new(),
             open_left: 0,
@@ -100,6 +109,36 @@ impl Collector {
             self.arena.keep(std::mem::take(&mut batch.deltas));
         }
         batch.clear();
+        Ok(())
+    }
+
+    /// Does what can be done while nothing comes; whether there was anything.
+    pub(crate) fn idle(&mut self) -> Result<bool, ReceiveError> {
+        let Collector { sink, table, arena, check, eager, inflate, raw, .. } = self;
+        let Sink::Temp { file, path } = sink else { return Ok(false) };
+        let (written, handle) = (file.total().saturating_sub(DEFAULT_IO_BUFFER_SIZE as u64), file.get_ref().file());
+        let count = table.len();
+        eager.turn(table, arena, check, &mut |table, entry, out| {
+            // The last bytes may wait in the buffer, and the last entry's end is not known.
+            let end = table.end_of(entry, count);
+            let from = table.offset(entry) + table.header_len(entry);
+            if end > written || from > end {
+                return Ok(false);
+            }
+            raw.resize((end - from) as usize, 0);
+            let read = platform::read_at(handle, raw, from).map_err(ReceiveError::file(&*path))?;
+            let done = inflate.inflate_into(raw, table.size(entry), out);
+            if read < raw.len() || done != Ok(raw.len()) {
+                return Err(ReceiveError::Changed { path: path.clone() });
+            }
+            Ok(true)
+        })
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&mut self) -> Result<(), ReceiveError> {
+        self.eager.name(&mut self.table, &mut self.check)?;
+        self.eager = Eager::default();
         Ok(())
     }
 
@@ -178,6 +217,7 @@ impl Collector {
         let row =
             Row { at, header_len: scanned.header_len, stored, size: scanned.size, crc: scanned.crc, parent, kept };
         let entry = self.table.push(row, id.as_ref());
+        self.eager.push(entry, parent);
         if let EntryKind::RefDelta { base } = scanned.kind {
             self.refs.push((base, entry));
         }

@@ -15,26 +15,76 @@ use crate::table::{NONE, Table};
 pub(crate) struct Forest {
     /// Where the children of each entry begin in `children`; they end where those of the next begin.
     starts: Vec<u32>,
+    /// Only those that have no name, or have some below them that have none.
     children: Vec<u32>,
-    /// How many entries lie below each, itself included.
+    /// How many entries without names lie below each, itself included.
     weight: Vec<u32>,
+    /// A bit for each entry: whether it has its name.
+    named: Vec<u64>,
 }
 
 impl Forest {
-    /// Of all deltas whose base is known. Linear, but for the order of children.
-    pub(crate) fn new(table: &Table) -> Forest {
+    /// Of all deltas whose base is known; `by_name`, if any names its base by id, so that it may lie behind it. Linear, but
+    /// for the order of children.
+    pub(crate) fn new(table: &Table, by_name: bool) -> Forest {
         let count = table.len() as usize;
-        let mut weight = vec![1u32; count];
-        // A base is before its delta, or a whole object, whose own weight goes nowhere.
-        for entry in (0..table.len()).rev() {
-            let below = weight.get(entry as usize).copied().unwrap_or(0);
-            if let Some(slot) = weight.get_mut(table.parent(entry) as usize) {
-                *slot += below; // both count different entries, of which there are fewer than 2^32
+        let mut forest = Forest { named: vec![0; count.div_ceil(64)], ..Forest::default() };
+        for entry in (0..table.len()).filter(|&entry| table.is_named(entry)) {
+            if let Some(word) = forest.named.get_mut(entry as usize / 64) {
+                *word |= 1 << (entry % 64);
             }
         }
-        let mut starts = vec![0u32; count + 1];
-        for entry in 0..table.len() {
-            if let Some(slot) = starts.get_mut(table.parent(entry) as usize) {
+        forest.weigh(table, by_name);
+        forest.list(table);
+        forest
+    }
+
+    fn weigh(&mut self, table: &Table, by_name: bool) {
+        let count = table.len();
+        self.weight = (0..count).map(|entry| u32::from(!self.is_named(entry))).collect();
+        let weight = &mut self.weight;
+        let mut up = |entry: u32| {
+            let below = weight.get(entry as usize).copied().unwrap_or(0);
+            if let Some(slot) = weight.get_mut(table.parent(entry) as usize) {
+                *slot += below; // they count different entries, of which there are fewer than 2^32
+            }
+        };
+        if !by_name {
+            (0..count).rev().for_each(up); // bases come first
+            return;
+        }
+        // Leaves first, then what has become one.
+        let mut below = vec![0u32; count as usize];
+        for entry in 0..count {
+            if let Some(slot) = below.get_mut(table.parent(entry) as usize) {
+                *slot += 1;
+            }
+        }
+        for leaf in 0..count {
+            let mut entry = leaf;
+            while below.get(entry as usize) == Some(&0) {
+                up(entry);
+                if let Some(slot) = below.get_mut(entry as usize) {
+                    *slot = NONE; // done
+                }
+                let parent = table.parent(entry);
+                let Some(slot) = below.get_mut(parent as usize).filter(|slot| **slot != NONE) else { break };
+                *slot -= 1;
+                // One that is yet to come gets its own turn.
+                if *slot != 0 || parent > leaf {
+                    break;
+                }
+                entry = parent;
+            }
+        }
+    }
+
+    fn list(&mut self, table: &Table) {
+        let count = table.len();
+        let mut starts = vec![0u32; count as usize + 1];
+        let parent = |entry| if self.weight(entry) == 0 { NONE } else { table.parent(entry) };
+        for entry in 0..count {
+            if let Some(slot) = starts.get_mut(parent(entry) as usize) {
                 *slot += 1;
             }
         }
@@ -44,8 +94,8 @@ impl Forest {
             *slot = sum; // the end, which the next loop makes the start
         }
         let mut children = vec![0u32; sum as usize];
-        for entry in (0..table.len()).rev() {
-            let parent = table.parent(entry);
+        for entry in (0..count).rev() {
+            let parent = parent(entry);
             if parent == NONE {
                 continue;
             }
@@ -56,17 +106,20 @@ impl Forest {
                 }
             }
         }
-        let mut forest = Forest { starts, children, weight };
-        for entry in 0..count {
-            let (from, to) = forest.range(entry as u32);
+        for pair in starts.windows(2) {
+            let [from, to] = pair else { continue };
             if to - from > 1
-                && let Some(list) = forest.children.get_mut(from as usize..to as usize)
+                && let Some(list) = children.get_mut(*from as usize..*to as usize)
             {
-                let weight = &forest.weight;
-                list.sort_unstable_by_key(|&child| (weight.get(child as usize).copied(), child));
+                list.sort_unstable_by_key(|&child| (self.weight(child), child));
             }
         }
-        forest
+        (self.starts, self.children) = (starts, children);
+    }
+
+    /// Whether the entry had its name before the work began.
+    pub(crate) fn is_named(&self, entry: u32) -> bool {
+        self.named.get(entry as usize / 64).is_some_and(|word| word >> (entry % 64) & 1 != 0)
     }
 
     /// Where in the list the children of an entry are.
@@ -105,6 +158,11 @@ impl Waiting {
         let claimed = refs.iter().map(|_| AtomicBool::new(false)).collect();
         let left = AtomicUsize::new(refs.len());
         Waiting { sorted: refs, claimed, left }
+    }
+
+    /// Whether there are or were any.
+    pub(crate) fn ever(&self) -> bool {
+        !self.sorted.is_empty()
     }
 
     /// Whether any wait.

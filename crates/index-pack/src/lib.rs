@@ -48,6 +48,7 @@ mod options;
 mod budget;
 mod check;
 mod collect;
+mod eager;
 mod emit;
 mod forest;
 mod links;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, SyncSender, sync_channel};
+use std::sync::mpsc::{self, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -127,10 +127,20 @@ impl Link {
         let (hand, take) = sync_channel::<Box<Collector>>(1);
         let work = move || {
             let mut collector = take.recv().map_err(|_| ReceiveError::Thread)?;
-            for mut batch in inbox {
+            loop {
+                let mut batch = match inbox.try_recv() {
+                    Ok(batch) => batch,
+                    Err(TryRecvError::Disconnected) => break,
+                    Err(TryRecvError::Empty) if collector.idle()? => continue,
+                    Err(TryRecvError::Empty) => match inbox.recv() {
+                        Ok(batch) => batch,
+                        Err(_) => break,
+                    },
+                };
                 collector.take(&mut batch)?;
                 let _ = spent.send(batch); // the scanner may be gone already
             }
+            collector.end()?;
             Ok(collector)
         };
         // The collector follows once there is a thread: if the system refuses one, the work is done here.
@@ -396,16 +406,19 @@ impl Resolved<'_> {
         let whole = |table: &Table, entry| matches!(table.stored(entry), Stored::Whole(_));
         self.deltas = (0..count).filter(|&entry| !whole(self.table, entry)).count() as u32;
         options.observer.phase("Resolving deltas", Some(u64::from(self.deltas)));
+        // Some were resolved while the pack came.
+        let early = (0..count).filter(|&entry| self.table.is_named(entry) && !whole(self.table, entry)).count();
+        options.observer.inc(early as u64);
         if self.deltas == 0 && unseen.is_empty() {
             return Ok(());
         }
         let waiting = Waiting::new(refs);
         if waiting.any() {
-            for entry in (0..count).filter(|&entry| whole(self.table, entry)) {
+            for entry in (0..count).filter(|&entry| self.table.is_named(entry)) {
                 waiting.claim(&self.table.id(entry), entry, self.table);
             }
         }
-        let forest = Forest::new(self.table);
+        let forest = Forest::new(self.table, waiting.ever());
         let roots: Vec<u32> = (0..count)
             .filter(|&entry| whole(self.table, entry) && forest.range(entry).0 != forest.range(entry).1)
             .collect();

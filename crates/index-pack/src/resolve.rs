@@ -455,6 +455,9 @@ impl<'s, 'a> Worker<'s, 'a> {
         }
         let content = self.apply(entry, &base)?;
         self.recycle(base);
+        if shared.forest.is_named(entry) {
+            return self.descend(entry, kind, depth, content, Vec::new());
+        }
         self.pend(entry, kind, Arc::clone(&content));
         let mut found = Vec::new();
         if shared.waiting.any() {

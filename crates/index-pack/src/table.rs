@@ -184,6 +184,13 @@ impl Table {
         ObjectId::from_prefix(self.id_bytes(entry), self.hash).unwrap_or(self.hash.null())
     }
 
+    pub(crate) fn set_name(&mut self, entry: u32, id: &ObjectId) {
+        let len = self.hash.len();
+        if let Some(slot) = self.names.get_mut(entry as usize * len..(entry as usize + 1) * len) {
+            slot.copy_from_slice(id.as_bytes());
+        }
+    }
+
     /// Whether the entry has its name. No object is called all zeros, or SHA-1 would be no more.
     pub(crate) fn is_named(&self, entry: u32) -> bool {
         self.id_bytes(entry).iter().any(|&byte| byte != 0)
