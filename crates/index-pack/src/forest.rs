@@ -132,6 +132,11 @@ impl Forest {
         }
     }
 
+    pub(crate) fn has_children(&self, entry: u32) -> bool {
+        let (from, to) = self.range(entry);
+        from != to
+    }
+
     #[inline]
     pub(crate) fn child(&self, at: u32) -> u32 {
         self.children.get(at as usize).copied().unwrap_or(NONE)

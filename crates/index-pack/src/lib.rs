@@ -45,6 +45,7 @@
 mod error;
 mod options;
 
+mod along;
 mod budget;
 mod check;
 mod collect;

@@ -409,9 +409,6 @@ impl Resolved<'_> {
         // Some were resolved while the pack came.
         let early = (0..count).filter(|&entry| self.table.is_named(entry) && !whole(self.table, entry)).count();
         options.observer.inc(early as u64);
-        if self.deltas == 0 && unseen.is_empty() {
-            return Ok(());
-        }
         let waiting = Waiting::new(refs);
         if waiting.any() {
             for entry in (0..count).filter(|&entry| self.table.is_named(entry)) {
@@ -420,7 +417,7 @@ impl Resolved<'_> {
         }
         let forest = Forest::new(self.table, waiting.ever());
         let roots: Vec<u32> = (0..count)
-            .filter(|&entry| whole(self.table, entry) && forest.range(entry).0 != forest.range(entry).1)
+            .filter(|&entry| whole(self.table, entry) && (forest.has_children(entry) || !forest.is_named(entry)))
             .collect();
         let budget = Budget::new(options.memory);
         budget.take(arena.len() + u64::from(count) * Table::row_len(options.hash));

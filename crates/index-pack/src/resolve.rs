@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use object::{ObjectId, ObjectKind, object_ids};
+use object::{NameHasher, ObjectId, ObjectKind, object_ids};
 use pack_format::delta;
 use pack_format::zlib::{Inflate, ZlibError};
 
@@ -23,6 +23,7 @@ use crate::error::ReceiveError;
 use crate::forest::{Forest, Waiting};
 use crate::options::Options;
 use crate::platform;
+use crate::scan::LARGE;
 use crate::table::{NOT_KEPT, Names, Stored, Table};
 
 /// Objects are named in batches of so many bytes at most, which the cache holds, or so many objects.
@@ -379,8 +380,11 @@ impl<'s, 'a> Worker<'s, 'a> {
         let (entry, kind, depth) = (job.entry, job.kind, job.depth);
         match job.what {
             What::Root => {
+                if self.is_only_streamed(entry, kind) {
+                    return self.stream_name(entry, kind);
+                }
                 let content = self.whole(entry)?;
-                self.descend(entry, kind, depth, content, Vec::new())?;
+                self.made(entry, kind, depth, content)?;
             }
             What::Against(base) => self.child(entry, kind, depth, base)?,
             What::Name(content) => {
@@ -455,7 +459,19 @@ impl<'s, 'a> Worker<'s, 'a> {
         }
         let content = self.apply(entry, &base)?;
         self.recycle(base);
-        if shared.forest.is_named(entry) {
+        self.made(entry, kind, depth, content)
+    }
+
+    /// Sees to the name of an object, and goes down to the deltas against it.
+    fn made(
+        &mut self,
+        entry: u32,
+        kind: ObjectKind,
+        depth: u32,
+        content: Arc<Content<'a>>,
+    ) -> Result<(), ReceiveError> {
+        let shared = self.shared;
+        if shared.forest.is_named(entry) || entry >= shared.source.count {
             return self.descend(entry, kind, depth, content, Vec::new());
         }
         self.pend(entry, kind, Arc::clone(&content));
@@ -684,6 +700,37 @@ impl<'s, 'a> Worker<'s, 'a> {
         for (entry, id) in self.results.drain(..) {
             names.set(entry, &id);
         }
+    }
+
+    /// Whether a whole object without a name has only to be named.
+    fn is_only_streamed(&self, entry: u32, kind: ObjectKind) -> bool {
+        let shared = self.shared;
+        let size = shared.source.table.size(entry);
+        let unseen = !self.check.wants_content() || self.check.is_big(kind, size);
+        entry < shared.source.count
+            && size > LARGE
+            && unseen
+            && !shared.waiting.any()
+            && !shared.forest.is_named(entry)
+            && !shared.forest.has_children(entry)
+    }
+
+    fn stream_name(&mut self, entry: u32, kind: ObjectKind) -> Result<(), ReceiveError> {
+        let source = &self.shared.source;
+        let (at, size) = (source.table.offset(entry), source.table.size(entry));
+        let mut hasher = NameHasher::new(self.shared.options.hash, kind, size);
+        self.reader.stream(source, entry, &mut |piece| {
+            hasher.update(piece);
+            Ok(())
+        })?;
+        let id = hasher.finish().map_err(|source| ReceiveError::Collision { at, source })?;
+        self.results.push((entry, id));
+        self.shared.options.observer.inc(1);
+        if !self.check.wants_content() {
+            return Ok(());
+        }
+        let (reader, check) = (&mut self.reader, &self.check);
+        check.big(at, &id, kind, size, |to| reader.stream(source, entry, to))
     }
 
     /// A large object that was named as it came, but not looked at.

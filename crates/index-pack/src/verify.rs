@@ -10,6 +10,7 @@ use odb::{ByteSource, Bytes};
 use pack_format::PackOffset;
 use pack_format::idx::Idx;
 
+use crate::along;
 use crate::emit::{self, Place};
 use crate::error::ReceiveError;
 use crate::options::{IndexVersion, Options};
@@ -148,8 +149,8 @@ fn depths(table: &Table) -> Vec<u32> {
 
 /// Verifies a pack and its index.
 ///
-/// The pack is indexed anew, and the index that is there must be that one, byte for byte, in whichever version and with
-/// whichever table of large offsets it was written.
+/// Every object is made and named, and an index of them must be the one that is there, byte for byte, in whichever version
+/// and with whichever table of large offsets that was written.
 ///
 /// # Errors
 /// If the pack is unsound, or the index is another.
@@ -158,9 +159,17 @@ pub fn verify(pack: &Path, idx: Option<&Path>, options: Options) -> Result<Verif
     let theirs = Bytes::open(&idx, ByteSource::Mmap).map_err(ReceiveError::file(&idx))?;
     let parsed = Idx::parse(theirs.as_ref(), options.hash)
         .map_err(|source| ReceiveError::Index { path: idx.clone(), source })?;
-    let options = as_written(&parsed, options);
-    let place = Place { pack: pack.into(), idx: idx.clone(), if_exists: IfExists::Refuse };
-    let scanned = scan_file(pack, &place, Options { store: None, ..options })?;
+    let options = Options { store: None, ..as_written(&parsed, options) };
+    // The index says where entries begin, which is better than to find out. Where that leads to no good end, the pack is
+    // looked at without it, since what is wrong with it is not for the index to say.
+    let scanned = match along::scan(pack, &parsed, &options) {
+        Ok(scanned) => scanned,
+        Err(error @ (ReceiveError::Cancelled | ReceiveError::Refused(_))) => return Err(error),
+        Err(_) => {
+            let place = Place { pack: pack.into(), idx: idx.clone(), if_exists: IfExists::Refuse };
+            scan_file(pack, &place, options)?
+        }
+    };
     compare(&idx, theirs.as_ref(), &scanned)?;
     let ScannedFile { table, checksum, counts, timings, .. } = scanned;
     Ok(Verified { depths: depths(&table), table, checksum, counts, timings })
