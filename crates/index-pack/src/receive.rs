@@ -108,13 +108,38 @@ impl std::fmt::Debug for Receiver {
 /// Who collects.
 enum Link {
     Here(Box<Collector>),
-    Thread {
-        to: SyncSender<Batch>,
-        back: mpsc::Receiver<Batch>,
-        handle: JoinHandle<Result<Box<Collector>, ReceiveError>>,
-    },
+    Thread(Collecting),
     /// It ended with an error, which was told.
     Gone,
+}
+
+/// A thread that collects.
+struct Collecting {
+    to: Option<SyncSender<Batch>>,
+    back: mpsc::Receiver<Batch>,
+    handle: Option<JoinHandle<Result<Box<Collector>, ReceiveError>>>,
+}
+
+impl Collecting {
+    fn send(&self, batch: Batch) -> Result<(), ReceiveError> {
+        match &self.to {
+            Some(to) => to.send(batch).map_err(|_| ReceiveError::Thread),
+            None => Err(ReceiveError::Thread),
+        }
+    }
+
+    /// Lets it finish.
+    fn join(&mut self) -> Result<Box<Collector>, ReceiveError> {
+        self.to = None;
+        self.handle.take().and_then(|handle| handle.join().ok()).unwrap_or(Err(ReceiveError::Thread))
+    }
+}
+
+impl Drop for Collecting {
+    /// The temporary file is removed when this returns, not some time after.
+    fn drop(&mut self) {
+        drop(self.join());
+    }
 }
 
 impl Link {
@@ -146,7 +171,7 @@ impl Link {
         // The collector follows once there is a thread: if the system refuses one, the work is done here.
         match std::thread::Builder::new().name("collect".into()).spawn(work) {
             Ok(handle) => match hand.send(collector) {
-                Ok(()) => Link::Thread { to, back, handle },
+                Ok(()) => Link::Thread(Collecting { to: Some(to), back, handle: Some(handle) }),
                 Err(mpsc::SendError(collector)) => Link::Here(collector),
             },
             Err(_) => Link::Here(collector),
@@ -156,13 +181,7 @@ impl Link {
     /// The error that the collecting thread ended with.
     fn error(&mut self) -> ReceiveError {
         match std::mem::replace(self, Link::Gone) {
-            Link::Thread { to, handle, .. } => {
-                drop(to);
-                match handle.join() {
-                    Ok(Err(error)) => error,
-                    _ => ReceiveError::Thread,
-                }
-            }
+            Link::Thread(mut thread) => thread.join().err().unwrap_or(ReceiveError::Thread),
             _ => ReceiveError::Thread,
         }
     }
@@ -170,10 +189,7 @@ impl Link {
     fn into_collector(self) -> Result<Box<Collector>, ReceiveError> {
         match self {
             Link::Here(collector) => Ok(collector),
-            Link::Thread { to, handle, .. } => {
-                drop(to);
-                handle.join().unwrap_or(Err(ReceiveError::Thread))
-            }
+            Link::Thread(mut thread) => thread.join(),
             Link::Gone => Err(ReceiveError::Thread),
         }
     }
@@ -289,12 +305,9 @@ impl Receiver {
                     Ok(())
                 })
             }
-            Link::Thread { to, back, .. } => {
-                self.scanner.scan(&mut || back.try_recv().unwrap_or_default(), &mut |batch| {
-                    to.send(batch).map_err(|_| {
-                        failed = true;
-                        ReceiveError::Thread
-                    })
+            Link::Thread(thread) => {
+                self.scanner.scan(&mut || thread.back.try_recv().unwrap_or_default(), &mut |batch| {
+                    thread.send(batch).inspect_err(|_| failed = true)
                 })
             }
             Link::Gone => Err(ReceiveError::Thread),

@@ -9,6 +9,7 @@
 //! comes, from the nearest one below it.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -36,6 +37,9 @@ const WORTH: usize = 2048;
 /// Buffers kept by a thread, and how large they may be.
 const POOL: usize = 8;
 const POOLED: usize = 1 << 20;
+
+/// Bytes of the pack read at a time, if entries are smaller.
+const WINDOW: u64 = 16 << 10;
 
 /// Names held by a thread before it writes them down.
 const RESULTS: usize = 4096;
@@ -256,29 +260,45 @@ struct Worker<'s, 'a> {
 /// Buffers to read entries with.
 struct Reader {
     inflate: Inflate,
+    /// Bytes of the pack, and where they begin.
     raw: Vec<u8>,
+    raw_at: u64,
     delta: Vec<u8>,
 }
 
 impl Reader {
-    /// The deflated bytes of an entry.
-    fn raw(&mut self, source: &Source<'_>, entry: u32) -> Result<&[u8], ReceiveError> {
+    /// Sees to it that the deflated bytes of an entry are at hand; where in `raw`.
+    fn load_raw(&mut self, source: &Source<'_>, entry: u32) -> Result<Range<usize>, ReceiveError> {
         let at = source.table.offset(entry);
         let from = at + source.table.header_len(entry);
-        let len = source.table.end_of(entry, source.count).saturating_sub(from) as usize; // it was read once
-        self.raw.resize(len, 0);
-        let read = platform::read_at(source.file, &mut self.raw, from).map_err(ReceiveError::file(source.path))?;
-        if read < len {
-            return Err(ReceiveError::Changed { path: source.path.into() });
-        }
-        Ok(&self.raw)
+        let end = source.table.end_of(entry, source.count);
+        let len = end.saturating_sub(from);
+        let behind = from.checked_sub(self.raw_at).filter(|behind| behind + len <= self.raw.len() as u64);
+        let from_raw = match behind {
+            Some(behind) => behind as usize,
+            None => {
+                // Entries that are needed together often lie together.
+                let most = source.table.end.saturating_sub(from);
+                let ask = len.max(WINDOW).min(most) as usize;
+                self.raw.resize(ask, 0);
+                self.raw_at = from;
+                let read = platform::read_at(source.file, &mut self.raw, from);
+                self.raw.truncate(*read.as_ref().unwrap_or(&0));
+                read.map_err(ReceiveError::file(source.path))?;
+                if (self.raw.len() as u64) < len {
+                    return Err(ReceiveError::Changed { path: source.path.into() });
+                }
+                0
+            }
+        };
+        Ok(from_raw..from_raw + len as usize)
     }
 
     fn inflate_into(&mut self, source: &Source<'_>, entry: u32, out: &mut Vec<u8>) -> Result<(), ReceiveError> {
-        self.raw(source, entry)?;
-        let len = self.inflate.inflate_into(&self.raw, source.table.size(entry), out);
-        match len {
-            Ok(len) if len == self.raw.len() => Ok(()),
+        let range = self.load_raw(source, entry)?;
+        let raw = self.raw.get(range).unwrap_or_default();
+        match self.inflate.inflate_into(raw, source.table.size(entry), out) {
+            Ok(len) if len == raw.len() => Ok(()),
             Ok(_) => Err(ReceiveError::Changed { path: source.path.into() }),
             Err(source_error) => Err(ReceiveError::Zlib { at: source.table.offset(entry), source: source_error }),
         }
@@ -321,8 +341,10 @@ impl Reader {
         loop {
             let len = (end - from).min(128 << 10) as usize;
             self.raw.resize(len, 0);
+            self.raw_at = from;
             let read = platform::read_at(source.file, &mut self.raw, from).map_err(ReceiveError::file(source.path))?;
-            let mut input = self.raw.get(..read).unwrap_or_default();
+            self.raw.truncate(read);
+            let mut input = self.raw.as_slice();
             from += read as u64;
             loop {
                 let step = self.inflate.step(input, &mut output).map_err(zlib)?;
@@ -354,7 +376,7 @@ impl<'s, 'a> Worker<'s, 'a> {
             results: Vec::new(),
             check: Check::new(shared.options),
             lane: None,
-            reader: Reader { inflate: Inflate::new(), raw: Vec::new(), delta: Vec::new() },
+            reader: Reader { inflate: Inflate::new(), raw: Vec::new(), raw_at: 0, delta: Vec::new() },
             pool: Vec::new(),
         }
     }

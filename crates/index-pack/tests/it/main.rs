@@ -1,5 +1,6 @@
 //! The public API against git, and against packs made to hurt.
 
 mod differential;
+mod hostile;
 mod strict;
 mod support;
