@@ -13,6 +13,7 @@ use pack_format::idx::Idx;
 use crate::budget::Arena;
 use crate::emit;
 use crate::error::ReceiveError;
+use crate::look;
 use crate::options::Options;
 use crate::platform;
 use crate::receive::{Counts, Resolved, ScannedFile, Timings};
@@ -87,6 +88,7 @@ pub(crate) fn scan<D: AsRef<[u8]>>(pack: &Path, idx: &Idx<D>, options: &Options)
     let deltas = resolved.deltas;
     timings.resolve = begun.elapsed();
     let order = emit::order(&table, 0..objects);
+    look::again(&file, pack, &mut table, &order, &Arena::default(), objects, options)?;
     let counts = Counts { objects, deltas, appended: 0, bytes: len };
     Ok(ScannedFile { table, order, checksum, counts, timings, options: options.clone() })
 }

@@ -28,6 +28,9 @@ const HELD: usize = 16 << 20;
 const BATCH: usize = 16;
 const BATCH_BYTES: usize = 256 << 10;
 
+/// Inflates a whole object of the table, if it can be read yet.
+pub(crate) type InflateWhole<'f> = dyn FnMut(&Table, u32, &mut Vec<u8>) -> Result<bool, ReceiveError> + 'f;
+
 struct Frame {
     kind: ObjectKind,
     depth: u32,
@@ -80,7 +83,7 @@ impl Eager {
         table: &mut Table,
         arena: &Arena,
         check: &mut Check,
-        inflate: &mut dyn FnMut(&Table, u32, &mut Vec<u8>) -> Result<bool, ReceiveError>,
+        inflate: &mut InflateWhole<'_>,
     ) -> Result<bool, ReceiveError> {
         let mut made = 0;
         while made < TURN {

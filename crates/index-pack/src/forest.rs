@@ -15,11 +15,11 @@ use crate::table::{NONE, Table};
 pub(crate) struct Forest {
     /// Where the children of each entry begin in `children`; they end where those of the next begin.
     starts: Vec<u32>,
-    /// Only those that have no name, or have some below them that have none.
+    /// Only those that are not done, or have some below them that are not.
     children: Vec<u32>,
-    /// How many entries without names lie below each, itself included.
+    /// How many entries that are not done lie below each, itself included.
     weight: Vec<u32>,
-    /// A bit for each entry: whether it has its name.
+    /// A bit for each entry: whether it is done, that is, has its name.
     named: Vec<u64>,
 }
 
@@ -27,9 +27,14 @@ impl Forest {
     /// Of all deltas whose base is known; `by_name`, if any names its base by id, so that it may lie behind it. Linear, but
     /// for the order of children.
     pub(crate) fn new(table: &Table, by_name: bool) -> Forest {
+        Forest::without(table, by_name, |entry| table.is_named(entry))
+    }
+
+    /// As [`new`](Self::new), with other entries than those with names taken for done.
+    pub(crate) fn without(table: &Table, by_name: bool, done: impl Fn(u32) -> bool) -> Forest {
         let count = table.len() as usize;
         let mut forest = Forest { named: vec![0; count.div_ceil(64)], ..Forest::default() };
-        for entry in (0..table.len()).filter(|&entry| table.is_named(entry)) {
+        for entry in (0..table.len()).filter(|&entry| done(entry)) {
             if let Some(word) = forest.named.get_mut(entry as usize / 64) {
                 *word |= 1 << (entry % 64);
             }

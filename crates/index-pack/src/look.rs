@@ -55,7 +55,8 @@ pub(crate) fn again(
     roots.dedup();
     whole.sort_unstable();
     whole.dedup();
-    let forest = Forest::new(table);
+    // Only what lies on the way to those that are wanted is made; bases by name may lie behind their deltas.
+    let forest = Forest::without(table, true, |entry| !climbed.get(entry as usize).is_some_and(|&climbed| climbed));
     let options = Options {
         inspect: Some(Arc::new(Again(inspect.clone()))),
         observer: Arc::new(Silent(options.observer.clone())),
