@@ -157,7 +157,7 @@ pub(crate) fn name_of_file(file: &mut File, size: u64, hash: HashKind) -> Result
 
 impl Repository {
     /// How objects are written: as configured.
-    fn write_options(&self) -> Result<WriteOptions, Failure> {
+    pub(crate) fn write_options(&self) -> Result<WriteOptions, Failure> {
         let config = &self.config;
         let placing = match config.text("core.createobject")? {
             None | Some(b"link") => Placing::Link,

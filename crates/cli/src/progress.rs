@@ -16,6 +16,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// At most so many steps pass between two looks at the clock.
 const STRIDE: u64 = 1024;
 
+/// How a phase ends.
+const DONE: &str = ", done.\n";
+
 /// Shows the phases of one command. One phase at a time is open.
 pub(crate) struct Meter {
     /// Phases that are not shown, by name.
@@ -48,16 +51,21 @@ impl Meter {
 
     /// Closes the open phase.
     pub(crate) fn finish(&self) {
-        self.replace(None);
+        self.finish_with(DONE);
     }
 
-    fn replace(&self, next: Option<Line>) {
+    /// Closes the open phase with these words.
+    pub(crate) fn finish_with(&self, end: &str) {
+        self.replace(None, end);
+    }
+
+    fn replace(&self, next: Option<Line>, end: &str) {
         let Ok(mut line) = self.line.lock() else { return };
         let value = self.value.swap(0, Ordering::Relaxed);
         if let Some(mut old) = line.take() {
             // A phase that did nothing is not worth a line.
             if value > 0 {
-                old.show(value, Some(", done.\n"));
+                old.show(value, Some(end));
             }
         }
         self.due.store(if next.is_some() { 1 } else { u64::MAX }, Ordering::Relaxed);
@@ -121,7 +129,7 @@ impl Observer for Meter {
             shown_at: Instant::now(),
             shown_len: 0,
         });
-        self.replace(line);
+        self.replace(line, DONE);
     }
 
     fn inc(&self, n: u64) {

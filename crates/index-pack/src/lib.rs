@@ -1,4 +1,5 @@
-//! Receiving git packs: from a stream that a stranger sends to a pack with its index, or to the news that it is unsound.
+//! Receiving git packs: from a stream that a stranger sends to a pack with its index or to loose objects, or to the news
+//! that it is unsound.
 //!
 //! For servers and clients that take packs over a connection, and for whoever checks packs that are there. To *read*
 //! objects use `packstone-odb`; for the bytes of packs `packstone-pack-format`; to make packs `packstone-pack-objects`.
@@ -22,6 +23,7 @@
 //! - [`index_file`]: the index of a pack that is in a file.
 //! - [`verify`](verify()): a pack and its index, every object of it.
 //! - [`Strict`]: content and links of every object, as git's `--strict` and `--fsck-objects` have it.
+//! - [`unpack`](unpack::unpack): a stream becomes loose objects of a store.
 //! - [`Options`]: threads, memory, limits, how files are made. [`Inspect`]: sees every object before anything is published.
 //!
 //! # Guarantees
@@ -59,6 +61,7 @@ mod resolve;
 mod scan;
 mod table;
 mod thin;
+pub mod unpack;
 mod verify;
 
 pub mod strict;

@@ -201,15 +201,32 @@ pub trait Inspect: Send + Sync {
 /// The ids of a pack that is complete and not yet published.
 #[derive(Debug, Clone, Copy)]
 pub struct Received<'a> {
-    pub(crate) table: &'a crate::table::Table,
+    pub(crate) table: &'a dyn Ids,
     pub(crate) order: &'a [u32],
+}
+
+/// Where the ids of entries are.
+pub(crate) trait Ids: std::fmt::Debug {
+    fn id(&self, entry: u32) -> ObjectId;
+}
+
+impl Ids for crate::table::Table {
+    fn id(&self, entry: u32) -> ObjectId {
+        crate::table::Table::id(self, entry)
+    }
+}
+
+impl Ids for Vec<ObjectId> {
+    fn id(&self, entry: u32) -> ObjectId {
+        self[entry as usize]
+    }
 }
 
 impl Received<'_> {
     /// Whether the pack has the object. Logarithmic.
     #[must_use]
     pub fn contains(&self, id: &ObjectId) -> bool {
-        self.order.binary_search_by(|&entry| self.table.id_bytes(entry).cmp(id.as_bytes())).is_ok()
+        self.order.binary_search_by(|&entry| self.table.id(entry).cmp(id)).is_ok()
     }
 
     /// All ids, ascending; one that comes twice in the pack comes twice.

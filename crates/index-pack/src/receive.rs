@@ -96,7 +96,6 @@ pub struct Receiver {
     /// Nothing if the name follows from the checksum, in this directory.
     place: Result<Place, PathBuf>,
     begun: Instant,
-    announced: bool,
 }
 
 impl std::fmt::Debug for Receiver {
@@ -220,13 +219,13 @@ impl Receiver {
 
     fn start(sink: Sink, place: Result<Place, PathBuf>, options: Options) -> Receiver {
         let collector = Box::new(Collector::new(sink, &options));
+        let phase = if place.is_ok() { "Indexing objects" } else { "Receiving objects" };
         Receiver {
-            scanner: Scanner::new(&options),
+            scanner: Scanner::new(&options, phase),
             link: Link::new(collector, options.threads),
             options,
             place,
             begun: Instant::now(),
-            announced: false,
         }
     }
 
@@ -314,11 +313,6 @@ impl Receiver {
         };
         if failed {
             return Err(self.link.error());
-        }
-        if !self.announced && self.scanner.count() > 0 {
-            self.announced = true;
-            let name = if self.place.is_ok() { "Indexing objects" } else { "Receiving objects" };
-            self.options.observer.phase(name, Some(u64::from(self.scanner.count())));
         }
         result
     }

@@ -6,7 +6,10 @@
 //!
 //! What the scanner learns leaves in [`Batch`]es, for whoever hashes and writes.
 
+use std::sync::Arc;
+
 use object::{HashKind, ObjectId, ObjectKind};
+use odb::Observer;
 use pack_format::ParseErrorKind;
 use pack_format::entry::{EntryKind, Header, PackHeader};
 use pack_format::zlib::{Inflate, ZlibError};
@@ -130,11 +133,16 @@ pub(crate) struct Scanner {
     output: Vec<u8>,
     batch: Batch,
     trailer: Option<ObjectId>,
+    /// Hears of the phase by this name when the header came.
+    observer: Arc<dyn Observer>,
+    phase: &'static str,
 }
 
 impl Scanner {
-    pub(crate) fn new(options: &Options) -> Scanner {
+    pub(crate) fn new(options: &Options, phase: &'static str) -> Scanner {
         Scanner {
+            observer: Arc::clone(&options.observer),
+            phase,
             hash: options.hash,
             max_input_size: options.max_input_size,
             max_object_size: options.max_object_size,
@@ -285,6 +293,10 @@ impl Scanner {
         }
         self.pos = PackHeader::LEN;
         (self.count, self.left) = (header.count, header.count);
+        if header.count > 0 {
+            // Before the first entry is counted, maybe by another thread.
+            self.observer.phase(self.phase, Some(u64::from(header.count)));
+        }
         self.between();
         Ok(Next::Again)
     }

@@ -158,9 +158,18 @@ impl Writer {
     /// If it cannot be written. Nothing has its name then.
     pub fn write(&mut self, kind: ObjectKind, content: &[u8]) -> Result<ObjectId, WriteError> {
         let id = object_id(self.hash(), kind, content)?;
-        let Some(if_exists) = self.missing(&id)? else { return Ok(id) };
+        self.write_as(id, kind, content)?;
+        Ok(id)
+    }
+
+    /// As [`write`](Self::write), for content whose name is known. That it is right is not looked at again.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    pub fn write_as(&mut self, id: ObjectId, kind: ObjectKind, content: &[u8]) -> Result<(), WriteError> {
+        let Some(if_exists) = self.missing(&id)? else { return Ok(()) };
         if self.is_big(kind, content.len() as u64) {
-            return self.pack(content.len() as u64, &mut &*content, true);
+            return self.pack(content.len() as u64, &mut &*content, true).map(drop);
         }
         self.inflated.clear();
         self.inflated.extend_from_slice(&header::encode(kind, content.len() as u64));
@@ -172,8 +181,7 @@ impl Writer {
         let dir = if self.options.batch { self.store.objects_dir() } else { dest.parent().unwrap_or(Path::new("")) };
         let mut temp = TempFile::create_in(dir, TEMP, &self.options.loose)?;
         temp.write_all(&self.deflated).map_err(|source| WriteError::File { path: temp.path().into(), source })?;
-        self.publish(temp, id, if_exists)?;
-        Ok(id)
+        self.publish(temp, id, if_exists)
     }
 
     /// As [`write`](Self::write), for content that comes in pieces. In memory are at most a megabyte or so of it.

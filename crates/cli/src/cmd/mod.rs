@@ -9,13 +9,17 @@ pub(crate) mod cat_file;
 pub(crate) mod hash_object;
 pub(crate) mod hook;
 pub(crate) mod index;
+pub(crate) mod index_pack;
 pub(crate) mod ls_files;
 pub(crate) mod multi_pack_index;
 pub(crate) mod pack_objects;
 pub(crate) mod prune_packed;
 pub(crate) mod read_tree;
+pub(crate) mod receive;
 pub(crate) mod show_index;
+pub(crate) mod unpack_objects;
 pub(crate) mod update_index;
+pub(crate) mod verify_pack;
 pub(crate) mod write_tree;
 
 /// A command: its name, what it is for, its help page, and its work.
@@ -37,6 +41,24 @@ pub(crate) const ALL: &[Entry] = &[
         about: "write a pack of chosen objects to a file or to standard output",
         page: pack_objects::page,
         run: pack_objects::run,
+    },
+    Entry {
+        name: "index-pack",
+        about: "make the index of a pack, or receive one",
+        page: index_pack::page,
+        run: index_pack::run,
+    },
+    Entry {
+        name: "unpack-objects",
+        about: "write the objects of a pack as loose ones",
+        page: unpack_objects::page,
+        run: unpack_objects::run,
+    },
+    Entry {
+        name: "verify-pack",
+        about: "hold packs against their indexes",
+        page: verify_pack::page,
+        run: verify_pack::run,
     },
     Entry {
         name: "multi-pack-index",

@@ -18,6 +18,7 @@ mod packs;
 mod prune_packed;
 mod show_index;
 mod trees;
+mod unpack_objects;
 mod update_index;
 mod usage;
 

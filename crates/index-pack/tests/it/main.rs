@@ -4,3 +4,4 @@ mod differential;
 mod hostile;
 mod strict;
 mod support;
+mod unpack;
