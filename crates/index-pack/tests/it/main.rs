@@ -3,6 +3,7 @@
 mod crash;
 mod differential;
 mod hostile;
+mod process;
 #[path = "../../../hashfile/tests/it/seam.rs"]
 mod seam;
 mod strict;
