@@ -241,7 +241,7 @@ fn a_name_that_is_taken() {
             "{error:?}"
         );
         assert!(std::fs::read(&path).unwrap() == other);
-        assert_eq!(files(dir.path()), [path.clone()]);
+        assert_eq!(files(dir.path()), std::slice::from_ref(&path));
         std::fs::remove_file(&path).unwrap();
         // Several at once: one wins, the others find the same.
         std::thread::scope(|scope| {
