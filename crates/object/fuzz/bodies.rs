@@ -3,7 +3,7 @@
 use packstone_object::{
     HashKind, ObjectId, ObjectKind, Prefix,
     commit::{self, Commit, Signature},
-    fsck::{self, Detail, Finding, Severities, Sink, SkipList, Special},
+    fsck::{self, Detail, Finding, Severities, Sink, SkipList, Special, TreeCheck},
     header,
     tag::Tag,
     tree::{Entries, Mode},
@@ -129,6 +129,14 @@ pub fn fsck_object(bytes: &[u8]) {
             if sound {
                 assert_eq!(told.entries, entries.count());
                 assert!(Entries::new(bytes, hash).all(|entry| entry.is_ok()));
+            }
+            // One tree after another, of which each may be remembered, says of each what it says alone.
+            let mut checker = TreeCheck::new(hash, severities.clone());
+            for part in [bytes, bytes.get(bytes.len() / 2..).unwrap_or_default(), bytes] {
+                let (mut alone, mut after) = (Told::default(), Told::default());
+                let sound = fsck::check(ObjectKind::Tree, part, hash, &severities, &mut alone);
+                assert_eq!(checker.check(part, &mut after), sound);
+                assert_eq!((alone.findings, alone.errors), (after.findings, after.errors));
             }
             let mut told = Told::default();
             if fsck::check(ObjectKind::Tag, bytes, hash, &severities, &mut told) {

@@ -14,6 +14,8 @@
 //! | `.gitmodules` | syntax, names, URLs, paths, update commands | the content | a name and a value |
 //! | `.gitattributes` | size, length of lines | the content | nothing |
 //!
+//! Who checks many versions of a folder takes a [`TreeCheck`], which looks at what they share once.
+//!
 //! Findings that git makes with more than one object in its hands (`gitmodulesMissing`, `gitmodulesBlob` and the like)
 //! are the caller's to make, with [`Severities::finding`].
 
@@ -28,6 +30,7 @@ mod severities;
 mod skip;
 mod tag;
 mod tree;
+mod trees;
 mod url;
 
 use std::fmt;
@@ -36,6 +39,7 @@ pub use attributes::{MAX_ATTRIBUTES, MAX_ATTRIBUTES_LINE};
 pub use message::{MessageId, Severity};
 pub use severities::{MAX_NAME, Severities, SeverityError};
 pub use skip::{SkipList, SkipListError};
+pub use trees::TreeCheck;
 
 use crate::tree::Mode;
 use crate::{HashKind, ObjectKind};
@@ -127,7 +131,7 @@ pub fn check(kind: ObjectKind, content: &[u8], hash: HashKind, severities: &Seve
     let mut report = Report::new(severities, sink);
     match kind {
         ObjectKind::Blob => {}
-        ObjectKind::Tree => tree::check(content, hash, &mut report),
+        ObjectKind::Tree => drop(tree::check(content, hash, &mut report)),
         // Why they stopped is in the report.
         ObjectKind::Commit => drop(commit::check(content, hash, &mut report)),
         ObjectKind::Tag => drop(tag::check(content, hash, &mut report)),

@@ -9,7 +9,8 @@ use super::{Detail, MessageId, Report, Sink, Special};
 use crate::HashKind;
 use crate::tree::Mode;
 
-pub(super) fn check<S: Sink>(content: &[u8], hash: HashKind, report: &mut Report<'_, S>) {
+/// Whether there was nothing to be said at all, ignored or not.
+pub(super) fn check<S: Sink>(content: &[u8], hash: HashKind, report: &mut Report<'_, S>) -> bool {
     match hash {
         HashKind::Sha1 => entries::<S, 20>(content, report),
         HashKind::Sha256 => entries::<S, 32>(content, report),
@@ -53,9 +54,10 @@ impl Found {
     }
 }
 
-fn entries<S: Sink, const N: usize>(content: &[u8], report: &mut Report<'_, S>) {
+fn entries<S: Sink, const N: usize>(content: &[u8], report: &mut Report<'_, S>) -> bool {
     let (max_name, strict) = (report.severities.max_name(), report.severities.is_strict());
     let mut found = Found::NONE;
+    let mut plain = true;
     // What is said of an entry once the next could be read.
     let mut late = Found::NONE;
     let mut order = Order::new(content);
@@ -73,6 +75,7 @@ fn entries<S: Sink, const N: usize>(content: &[u8], report: &mut Report<'_, S>) 
             Err(why) => {
                 let _ = report.say(MessageId::BadTree, Detail::Parse(why));
                 late = Found::NONE;
+                plain = false;
                 break;
             }
         };
@@ -90,7 +93,7 @@ fn entries<S: Sink, const N: usize>(content: &[u8], report: &mut Report<'_, S>) 
         };
         if odd || disguise::may_be(first, second) {
             let name = rest.get(name_at..name_at + len).unwrap_or_default();
-            found.add(odd_name(name, mode, id, report));
+            found.add(odd_name(name, mode, id, &mut plain, report));
         }
         if len as i64 > max_name {
             found.add(Found::LARGE);
@@ -118,11 +121,12 @@ fn entries<S: Sink, const N: usize>(content: &[u8], report: &mut Report<'_, S>) 
             }
         }
     }
+    plain && found == Found::NONE
 }
 
 /// The mode, and where the name begins; or what git says of the entry. A NUL stands somewhere behind.
 #[inline]
-fn head(rest: &[u8]) -> Result<(Mode, usize), &'static str> {
+pub(super) fn head(rest: &[u8]) -> Result<(Mode, usize), &'static str> {
     // What nearly all are.
     let word = load(rest, 0);
     let (mode, name_at) = match word & 0x00ff_ffff_ffff_ffff {
@@ -165,12 +169,12 @@ fn load(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// A name, as far as one look at its bytes goes.
-struct Scanned {
-    len: usize,
+pub(super) struct Scanned {
+    pub(super) len: usize,
     /// Whether there is a `/` in it.
-    slash: bool,
+    pub(super) slash: bool,
     /// Whether there is a `\` or a `~` in it.
-    odd: bool,
+    pub(super) odd: bool,
 }
 
 const LOW: u64 = 0x0101_0101_0101_0101;
@@ -184,7 +188,7 @@ fn zeros(word: u64) -> u64 {
 
 /// The name that ends at the first NUL. Twenty bytes or more follow it, so that whole words can be read.
 #[inline]
-fn scan(bytes: &[u8]) -> Scanned {
+pub(super) fn scan(bytes: &[u8]) -> Scanned {
     let (mut slash, mut odd) = (0, 0);
     let mut len = 0;
     for chunk in bytes.as_chunks::<8>().0 {
@@ -209,7 +213,13 @@ fn scan(bytes: &[u8]) -> Scanned {
 
 /// A name that may be no ordinary one.
 #[cold]
-fn odd_name<S: Sink, const N: usize>(name: &[u8], mode: Mode, id: &[u8; N], report: &mut Report<'_, S>) -> Found {
+fn odd_name<S: Sink, const N: usize>(
+    name: &[u8],
+    mode: Mode,
+    id: &[u8; N],
+    plain: &mut bool,
+    report: &mut Report<'_, S>,
+) -> Found {
     let mut found = Found::NONE;
     match name {
         b"." => found.add(Found::DOT),
@@ -223,7 +233,10 @@ fn odd_name<S: Sink, const N: usize>(name: &[u8], mode: Mode, id: &[u8; N], repo
     let link = mode.is_symlink();
     let mut reached = |yes: bool, special, message| match special {
         _ if !yes => {}
-        _ if link => drop(report.say(message, Detail::None)),
+        _ if link => {
+            *plain = false;
+            let _ = report.say(message, Detail::None);
+        }
         Some(special) => report.sink.special(special, id),
         None => {}
     };
@@ -239,13 +252,58 @@ fn odd_name<S: Sink, const N: usize>(name: &[u8], mode: Mode, id: &[u8; N], repo
 
 /// Where a name stands, and whether it sorts as if a `/` followed it.
 #[derive(Clone, Copy)]
-struct Name {
-    at: usize,
-    len: usize,
-    is_tree: bool,
+pub(super) struct Name {
+    pub(super) at: usize,
+    pub(super) len: usize,
+    pub(super) is_tree: bool,
 }
 
-fn bytes(content: &[u8], name: Name) -> &[u8] {
+/// How a name stands to the one before it.
+pub(super) struct Pair {
+    /// Both are the same.
+    pub(super) twice: bool,
+    pub(super) sorted: bool,
+    /// A file's name is the beginning of this one, which goes on with a byte below `/`.
+    pub(super) goes_on: bool,
+    /// This is a directory, and the beginning of the name before it, which goes on with a byte below `/`.
+    pub(super) comes_back: bool,
+}
+
+impl Pair {
+    #[inline]
+    pub(super) fn of(content: &[u8], before: Name, name: Name) -> Pair {
+        // How many bytes agree; beyond the shorter name's NUL that means nothing, but by then they have come apart.
+        let mut same = 0;
+        loop {
+            let differ = load(content, before.at + same) ^ load(content, name.at + same);
+            if differ != 0 {
+                same += (differ.trailing_zeros() / 8) as usize;
+                break;
+            }
+            same += 8;
+            if same > name.len {
+                break;
+            }
+        }
+        if same >= before.len && same >= name.len {
+            return Pair { twice: true, sorted: false, goes_on: false, comes_back: false };
+        }
+        let sorts_as = |of: Name| match same < of.len {
+            true => content.get(of.at + same).copied().unwrap_or(0),
+            false if of.is_tree => b'/',
+            false => 0,
+        };
+        let (first, second) = (sorts_as(before), sorts_as(name));
+        Pair {
+            twice: false,
+            sorted: first < second,
+            goes_on: first == 0 && second < b'/',
+            comes_back: second == b'/' && same >= name.len && first < b'/',
+        }
+    }
+}
+
+pub(super) fn bytes(content: &[u8], name: Name) -> &[u8] {
     content.get(name.at..name.at + name.len).unwrap_or_default()
 }
 
@@ -273,34 +331,16 @@ impl<'c> Order<'c> {
     #[inline]
     fn next(&mut self, name: Name) -> Found {
         let Some(before) = self.before.replace(name) else { return Found::NONE };
-        // How many bytes agree; beyond the shorter name's NUL that means nothing, but by then they have come apart.
-        let mut same = 0;
-        loop {
-            let differ = load(self.content, before.at + same) ^ load(self.content, name.at + same);
-            if differ != 0 {
-                same += (differ.trailing_zeros() / 8) as usize;
-                break;
-            }
-            same += 8;
-            if same > name.len {
-                break;
-            }
-        }
-        if same >= before.len && same >= name.len {
+        let pair = Pair::of(self.content, before, name);
+        if pair.twice {
             return Found::TWICE;
         }
-        let sorts_as = |of: Name| match same < of.len {
-            true => self.content.get(of.at + same).copied().unwrap_or(0),
-            false if of.is_tree => b'/',
-            false => 0,
-        };
-        let (first, second) = (sorts_as(before), sorts_as(name));
-        if first == 0 && second < b'/' {
+        if pair.goes_on {
             self.keep(before);
-        } else if second == b'/' && same >= name.len && first < b'/' && self.is_open(name) {
+        } else if pair.comes_back && self.is_open(name) {
             return Found::TWICE;
         }
-        if first < second { Found::NONE } else { Found::UNSORTED }
+        if pair.sorted { Found::NONE } else { Found::UNSORTED }
     }
 
     /// A file whose name the next one goes on. Those that do not begin it are let go.

@@ -1,6 +1,7 @@
 //! What is wrong with an object's content, compared with git.
 
-use packstone_object::fsck::{self, MessageId, Severities, Severity, SeverityError, SkipList, check};
+use packstone_object::fsck::{self, MessageId, Severities, Severity, SeverityError, SkipList, TreeCheck, check};
+use packstone_object::tree::Mode;
 use packstone_object::{HashKind, ObjectKind};
 use proptest::prelude::*;
 use testkit::io::Rng;
@@ -612,4 +613,92 @@ fn large_and_hostile() {
         fsck::gitmodules(&modules, &none, &mut lines);
     }
     fsck::gitattributes(&vec![b'\n'; 1 << 20], &none, &mut lines);
+}
+
+/// What is told of a tree does not depend on the trees before it; and every entry is told, of this tree or the one
+/// before.
+#[test]
+fn trees_one_after_the_other() {
+    struct All(Lines, std::collections::HashSet<(u32, Vec<u8>)>);
+    impl fsck::Sink for All {
+        fn finding(&mut self, finding: fsck::Finding<'_>) {
+            self.0.finding(finding);
+        }
+        fn special(&mut self, special: fsck::Special, id: &[u8]) {
+            self.0.special(special, id);
+        }
+        fn entry(&mut self, mode: Mode, id: &[u8]) {
+            self.0.entry(mode, id);
+            self.1.insert((mode.0, id.to_vec()));
+        }
+    }
+    let mut rng = Rng::new(7);
+    for (_, hash) in kinds() {
+        for severities in [Severities::strict(), {
+            let mut severities = Severities::default();
+            severities.apply(b"badTree=ignore,treeNotSorted=ignore,duplicateEntries=ignore,hasDot=ignore").unwrap();
+            severities
+        }] {
+            let mut checker = TreeCheck::new(hash, severities.clone());
+            let mut all = All(Lines::default(), Default::default());
+            let (mut entries, mut told, mut unsound) = (0, 0, 0);
+            let mut tree: Vec<(String, &str, u8)> = Vec::new();
+            for round in 0..6000 {
+                if round % 100 == 0 {
+                    tree = (0..40)
+                        .map(|n| (format!("{}{n}", ["f", "ab-", "a.", "z"][n % 4]), "100644", n as u8 + 1))
+                        .collect();
+                }
+                for _ in 0..rng.below(4) {
+                    let at = rng.below(tree.len() as u64 + 1) as usize;
+                    match rng.below(6) {
+                        0 if at < tree.len() => drop(tree.remove(at)),
+                        1 | 2 if at < tree.len() => tree[at].2 = rng.below(250) as u8 + 1,
+                        3 if at < tree.len() => {
+                            tree[at].1 = ["40000", "100755", "120000", "160000"][rng.below(4) as usize]
+                        }
+                        4 => {
+                            const NAMES: [&str; 12] =
+                                ["a", "ab", "ab-", "a.", "a0", "f1", "f1-", "f1.c", "z", ".gitmodules", "g", "x"];
+                            let some = if rng.below(8) == 0 { 12 } else { 9 };
+                            let name = NAMES[rng.below(some) as usize];
+                            tree.push((name.to_owned(), ["100644", "40000"][rng.below(2) as usize], round as u8 | 1));
+                        }
+                        _ if rng.below(10) == 0 => {
+                            let odd = ["a/b", ".", "x~1", ".git", "a\\b"][rng.below(5) as usize];
+                            tree.insert(
+                                at,
+                                (odd.to_owned(), ["100644", "100664", "0100644"][rng.below(3) as usize], 3),
+                            );
+                        }
+                        _ => {}
+                    }
+                }
+                if rng.below(20) != 0 {
+                    tree.sort_by_key(|(name, mode, _)| format!("{name}{}", if *mode == "40000" { "/" } else { "" }));
+                    if rng.below(3) != 0 {
+                        tree.dedup_by(|a, b| a.0 == b.0);
+                    }
+                }
+                let mut content: Vec<u8> =
+                    tree.iter().flat_map(|(name, mode, n)| entry(hash, mode, name.as_bytes(), *n)).collect();
+                if rng.below(30) == 0 {
+                    mutate(&mut rng, &mut content, TREE_WORDS);
+                }
+                let mut alone = All(Lines::default(), Default::default());
+                let sound = check(ObjectKind::Tree, &content, hash, &severities, &mut alone);
+                let before = all.0.entries;
+                all.0.lines.clear();
+                assert_eq!(checker.check(&content, &mut all), sound, "round {round}");
+                assert_eq!(all.0.lines, alone.0.lines, "round {round}");
+                assert!(alone.1.is_subset(&all.1), "round {round}");
+                assert!(alone.0.special.iter().all(|special| all.0.special.contains(special)), "round {round}");
+                entries += tree.len();
+                told += all.0.entries - before;
+                unsound += usize::from(!all.0.lines.is_empty());
+            }
+            assert!(told < entries * 3 / 4, "what trees share is passed over: {told} of {entries}");
+            assert!(unsound > 100);
+        }
+    }
 }
