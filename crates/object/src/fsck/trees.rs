@@ -5,6 +5,8 @@
 //! checked that are not there in the same bytes, and how they stand to their neighbours. Whatever is not plainly sound
 //! in that way is checked from its beginning, so that what is told of a tree never depends on the trees before it.
 
+use std::ops::Range;
+
 use super::tree::{self, Name, Pair, Scanned, bytes, head, scan};
 use super::{Report, Severities, Sink, disguise};
 use crate::HashKind;
@@ -24,31 +26,52 @@ pub struct TreeCheck {
     content: Vec<u8>,
     /// Where each entry of it begins, and where the last one ends.
     starts: Vec<u32>,
-    spare: Vec<u32>,
+    /// For the next.
+    spare: Next,
+}
+
+/// How a tree differs from the one before.
+#[derive(Debug, Clone, Default)]
+struct Next {
+    /// Whether entries came or went, so that others lie elsewhere.
+    moved: bool,
+    /// If so, where each begins.
+    starts: Vec<u32>,
+    /// If not, which bytes differ.
+    changed: Vec<Range<usize>>,
 }
 
 impl TreeCheck {
     /// Remembers nothing yet.
     pub fn new(hash: HashKind, severities: Severities) -> Self {
-        TreeCheck { hash, severities, content: Vec::new(), starts: vec![0], spare: Vec::new() }
+        TreeCheck { hash, severities, content: Vec::new(), starts: vec![0], spare: Next::default() }
     }
 
     /// Tells what is wrong with the tree; `true` if none of it is an error.
     ///
     /// Linear in both trees; what they share takes the time of a comparison.
     pub fn check(&mut self, content: &[u8], sink: &mut impl Sink) -> bool {
-        let mut spare = std::mem::take(&mut self.spare);
-        spare.clear();
+        let mut next = std::mem::take(&mut self.spare);
+        next.moved = false;
+        next.starts.clear();
+        next.changed.clear();
         let alike = content.len() <= MOST
             && !self.content.is_empty()
             && match self.hash {
-                HashKind::Sha1 => self.alike::<20>(content, sink, &mut spare).is_some(),
-                HashKind::Sha256 => self.alike::<32>(content, sink, &mut spare).is_some(),
+                HashKind::Sha1 => self.alike::<20>(content, sink, &mut next).is_some(),
+                HashKind::Sha256 => self.alike::<32>(content, sink, &mut next).is_some(),
             };
         if alike {
-            self.spare = std::mem::replace(&mut self.starts, spare);
-            self.content.clear();
-            self.content.extend_from_slice(content);
+            if next.moved {
+                self.remember(content, &mut next);
+            } else {
+                for range in next.changed.drain(..) {
+                    if let (Some(old), Some(new)) = (self.content.get_mut(range.clone()), content.get(range)) {
+                        old.copy_from_slice(new);
+                    }
+                }
+            }
+            self.spare = next;
             return true;
         }
         let mut report = Report::new(&self.severities, sink);
@@ -56,25 +79,30 @@ impl TreeCheck {
         let plain = tree::check(content, self.hash, &mut report);
         let sound = report.sound;
         if plain && content.len() <= MOST {
-            spare.clear();
-            starts(content, self.hash, &mut spare);
-            self.content.clear();
-            self.content.extend_from_slice(content);
-            self.spare = std::mem::replace(&mut self.starts, spare);
-        } else {
-            self.spare = spare;
+            next.starts.clear();
+            starts(content, self.hash, &mut next.starts);
+            self.remember(content, &mut next);
         }
+        self.spare = next;
         sound
     }
 
-    /// Goes over what is not in the remembered tree; `None` if that is not plainly sound. Fills `starts`.
-    fn alike<const N: usize>(&self, content: &[u8], sink: &mut impl Sink, starts: &mut Vec<u32>) -> Option<()> {
+    fn remember(&mut self, content: &[u8], next: &mut Next) {
+        self.content.clear();
+        self.content.extend_from_slice(content);
+        std::mem::swap(&mut self.starts, &mut next.starts);
+    }
+
+    /// Goes over what is not in the remembered tree; `None` if that is not plainly sound. Fills `next`.
+    fn alike<const N: usize>(&self, content: &[u8], sink: &mut impl Sink, next: &mut Next) -> Option<()> {
         let old = self.content.as_slice();
         let last = self.starts.len() - 1; // the end is always there
         let ends = content.len().checked_sub(N + 1).is_some_and(|nul| content.get(nul) == Some(&0));
         let (mut i, mut at) = (0, 0);
         // The entry before, if it is not one that the old tree had.
         let mut new: Option<Name> = None;
+        // Where the entry before begins.
+        let mut before_at = None;
         loop {
             let from = *self.starts.get(i)? as usize;
             let same = common(old.get(from..)?, content.get(at..)?);
@@ -84,12 +112,21 @@ impl TreeCheck {
                     plain(content, before, entry::<N>(content, at)?)?;
                 }
                 let run = self.starts.get(i..i + shared)?;
-                starts.extend(run.iter().map(|&start| (start as usize - from + at) as u32));
+                if next.moved {
+                    next.starts.extend(run.iter().map(|&start| (start as usize - from + at) as u32));
+                }
+                before_at = run.last().map(|&start| start as usize - from + at);
                 i += shared;
                 at += *self.starts.get(i)? as usize - from;
             }
             if at == content.len() {
-                starts.push(at as u32);
+                if i != last && !next.moved {
+                    next.moved = true;
+                    next.starts.extend(self.starts.get(..i)?);
+                }
+                if next.moved {
+                    next.starts.push(at as u32);
+                }
                 return Some(());
             }
             // One that the old tree does not have.
@@ -116,18 +153,18 @@ impl TreeCheck {
                 return None;
             }
             let name = Name { at: at + name_at, len, is_tree: mode.is_tree() };
-            let before = match (new, starts.last()) {
+            let before = match (new, before_at) {
                 (Some(new), _) => Some(new),
-                (None, Some(&start)) => Some(entry::<N>(content, start as usize)?),
+                (None, Some(start)) => Some(entry::<N>(content, start)?),
                 (None, None) => None,
             };
             if let Some(before) = before {
                 plain(content, before, name)?;
             }
             sink.entry(mode, id);
-            starts.push(at as u32);
+            let (number, start) = (i, at);
             at += name_at + len + 1 + N;
-            new = Some(name);
+            (new, before_at) = (Some(name), Some(start));
             // Where the old tree goes on: behind what sorts before this one, and behind one of its name.
             while i < last {
                 let theirs = entry::<N>(old, *self.starts.get(i)? as usize)?;
@@ -140,6 +177,15 @@ impl TreeCheck {
                     }
                     std::cmp::Ordering::Greater => break,
                 }
+            }
+            let stays = i == number + 1 && self.starts.get(i).is_some_and(|&start| start as usize == at);
+            if !stays && !next.moved {
+                next.moved = true;
+                next.starts.extend(self.starts.get(..number)?);
+            }
+            match next.moved {
+                true => next.starts.push(start as u32),
+                false => next.changed.push(start..at),
             }
         }
     }
