@@ -8,7 +8,7 @@
 //! An object that is there already is not written again, only made young, in the cheapest way the store has.
 
 use std::io::Read;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use pack_format::zlib::ZlibError;
 pub use self::error::{UnpackError, Wrong};
 use self::forest::{Base, Entry, Forest};
 use self::queue::Queue;
-use self::resolve::{Common, Hand, Task};
+use self::resolve::{Common, Hand, Stage, Task};
 use self::spool::Spool;
 use self::stream::Stream;
 use crate::options::{Inspect, Received};
@@ -169,7 +169,8 @@ pub fn unpack(
         queue: Queue::new(),
         observer,
         inspect: options.inspect.as_deref(),
-        approved: AtomicBool::new(false),
+        stage: AtomicU8::new(Stage::First as u8),
+        again: OnceLock::new(),
         seen: Mutex::default(),
         recover: options.recover,
         max_depth: options.max_depth,
@@ -224,14 +225,9 @@ pub fn unpack(
             {
                 seen.append(&mut common.seen.lock().unwrap_or_else(PoisonError::into_inner));
                 seen.sort_unstable();
-                let order: Vec<u32> = (0..seen.len() as u32).collect();
-                match inspect.finish(&Received { table: &seen, order: &order }) {
-                    Ok(()) => {
-                        common.approved.store(true, Ordering::Relaxed);
-                        made.start_over();
-                        grow(made, &common, &mut hand);
-                    }
-                    Err(source) => common.fail(UnpackError::Refused(source)),
+                let judged = judge(&seen, inspect, made, &common, &mut hand);
+                if let Err(error) = judged {
+                    common.fail(error);
                 }
             }
             unpacked.unpacked = (whole + made.count_made()) as u32;
@@ -251,13 +247,45 @@ pub fn unpack(
     }
 }
 
+/// Asks who has seen all objects, whose names these are, what to make of them; and stores them.
+fn judge(
+    seen: &Vec<ObjectId>,
+    inspect: &dyn Inspect,
+    forest: &Forest,
+    common: &Common<'_>,
+    hand: &mut Hand<'_, '_>,
+) -> Result<(), UnpackError> {
+    let order: Vec<u32> = (0..seen.len() as u32).collect();
+    let received = Received { table: seen, order: &order };
+    let mut again = inspect.again(&received).map_err(UnpackError::Refused)?;
+    again.sort_unstable();
+    if !again.is_empty() {
+        for (at, object) in forest.stored_among(&again) {
+            let shown = inspect.object_again(object);
+            shown.map_err(|source| UnpackError::RefusedObject { at, source })?;
+        }
+        let _ = common.again.set(again);
+        common.begin(Stage::Again);
+        forest.start_over();
+        grow(forest, common, hand);
+    }
+    if common.queue.is_stopped() {
+        return Ok(()); // why is known
+    }
+    inspect.finish(&received).map_err(UnpackError::Refused)?;
+    common.begin(Stage::Approved);
+    forest.start_over();
+    grow(forest, common, hand);
+    Ok(())
+}
+
 /// Makes all that is made from others.
 fn grow(forest: &Forest, common: &Common<'_>, hand: &mut Hand<'_, '_>) {
     // A batch shows its objects when it ends only, and large ones may be bases.
     if forest.has_stored() {
         hand.flush();
     }
-    let all = common.approved.load(Ordering::Relaxed);
+    let all = common.stage() != Stage::First;
     for at in (0..forest.entries().len() as u32).rev().filter(|&at| forest.is_root(at, all)) {
         common.queue.push(Task::Root(at), 0);
     }

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hashfile::FileMode;
-use index_pack::{Destination, IndexVersion, Options, Outcome, ReceiveError, Receiver, Verified};
-use object::HashKind;
+use index_pack::{Destination, IndexVersion, Inspect, Options, Outcome, ReceiveError, Receiver, Strict, Verified};
+use object::{HashKind, ObjectId};
 use odb::{Observer, Quiet};
 
 use self::progress::Progress;
 use self::typed::{TABLE, Typed};
-use crate::cmd::receive;
+use crate::cmd::receive::{self, Checks};
 use crate::config::{Conditions, Config};
 use crate::env::{Environment, os_bytes};
 use crate::number;
@@ -64,9 +64,6 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
     if let Some(header) = &typed.pack_header {
         receive::header(header)?;
     }
-    receive::refuse_checks("strict", typed.strict)?;
-    receive::refuse_checks("fsck-objects", typed.fsck_objects)?;
-    receive::refuse_checks("check-self-contained-and-connected", typed.connected)?;
     let request = Request::settle(&typed, pack, &place)?;
     request.run(&typed, &place, Path::new(pack.unwrap_or_default()))
 }
@@ -131,6 +128,7 @@ struct Request {
     /// The pack, if it is named.
     pack: Option<PathBuf>,
     idx: Option<PathBuf>,
+    checks: Option<Arc<Strict>>,
 }
 
 impl Request {
@@ -176,14 +174,24 @@ impl Request {
             _ => None,
         };
         options = options
-            .store(store)
+            .store(store.clone())
             .fix_thin(typed.fix_thin)
             .write_rev(typed.rev_index.unwrap_or(rev))
             .refuse_duplicates(typed.strict)
             .keep(typed.keep.clone())
             .promisor(typed.promisor.clone())
             .max_input_size(Some(typed.max_input_size).filter(|&limit| limit > 0));
-        Ok(Request { options, pack, idx })
+        let checks = Checks {
+            severities: &typed.severities,
+            content: typed.strict || typed.fsck_objects,
+            links: typed.strict || typed.connected,
+        };
+        let checks = match checks.content || checks.links {
+            true => Some(checks.ready(&place.here, options.hash, place.repo.as_ref().zip(store.as_ref()))?),
+            false => None,
+        };
+        let inspect = checks.clone().map(|checks| checks as Arc<dyn Inspect>);
+        Ok(Request { options: options.inspect(inspect), pack, idx, checks })
     }
 
     fn run(self, typed: &Typed, place: &Surroundings, shown: &Path) -> Result<(), Failure> {
@@ -211,7 +219,12 @@ impl Request {
             failure(&error, shown)
         })?;
         progress.finish(outcome.counts.appended);
-        say(&outcome, typed.stdin, &rest)
+        let verdict = self.checks.map(|checks| checks.verdict()).unwrap_or_default();
+        say(&outcome, typed.stdin, &rest, &verdict.missing_modules)?;
+        match typed.connected && verdict.foreign > 0 {
+            true => Err(Failure::Exit(1)),
+            false => Ok(()),
+        }
     }
 
     fn receive(
@@ -257,7 +270,7 @@ fn index_version(text: &OsStr, options: Options) -> Result<Options, Failure> {
     }
 }
 
-fn say(outcome: &Outcome, stdin: bool, rest: &[u8]) -> Result<(), Failure> {
+fn say(outcome: &Outcome, stdin: bool, rest: &[u8], missing: &[ObjectId]) -> Result<(), Failure> {
     let word = match (stdin, outcome.kept) {
         (false, _) => "",
         (true, true) => "keep\t",
@@ -265,6 +278,9 @@ fn say(outcome: &Outcome, stdin: bool, rest: &[u8]) -> Result<(), Failure> {
     };
     let mut text = format!("{word}{}\n", outcome.checksum).into_bytes();
     text.extend_from_slice(rest);
+    for id in missing {
+        text.extend_from_slice(format!("{id}\n").as_bytes());
+    }
     let mut stdout = stdio::stdout()?;
     stdout.write_all(&text).map_err(stdio::failed)
 }

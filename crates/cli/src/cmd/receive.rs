@@ -2,16 +2,21 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
+use std::sync::Arc;
 
-use index_pack::ReceiveError;
+use index_pack::{ReceiveError, Strict, StrictOptions};
+use object::fsck::{Detail, Finding, Severities, SkipList};
+use object::{HashKind, ObjectId};
+use odb::Store;
 use pack_format::ParseErrorKind;
 use pack_format::entry::PackHeader;
 
 use crate::config::Config;
-use crate::env::os_bytes;
+use crate::env::{Environment, bytes_to_path, os_bytes};
 use crate::number::{self, NumberError};
 use crate::options::Given;
-use crate::report::{Failure, chain, plain_io};
+use crate::report::{self, Failure, chain, plain_io};
+use crate::setup::Repository;
 
 /// What `--pack_header` is for.
 pub(crate) const PACK_HEADER_HELP: &str = "the pack's head was taken off its front, and said this";
@@ -129,14 +134,54 @@ pub(crate) fn words_of(error: &ReceiveError, pack: &Path) -> String {
         ReceiveError::Index { source, .. } => {
             format!("Cannot open existing pack idx file for '{}': {source}", idx().display())
         }
+        ReceiveError::Refused(why) => chain(&**why),
         _ => chain(error),
     }
 }
 
-/// The checks of objects are not there yet.
-pub(crate) fn refuse_checks(name: &str, asked: bool) -> Result<(), Failure> {
-    match asked {
-        true => Err(Failure::Usage(format!("error: option `{name}' is not supported yet\n"))),
-        false => Ok(()),
+/// What objects are held against.
+pub(crate) struct Checks<'t> {
+    /// Lists of severities, in their order.
+    pub(crate) severities: &'t [Vec<u8>],
+    /// Content, too, and not only links.
+    pub(crate) content: bool,
+    /// Everything that is named must be there.
+    pub(crate) links: bool,
+}
+
+impl Checks<'_> {
+    /// Ready to see objects. Files that the lists name are relative to where the user stands.
+    pub(crate) fn ready(
+        &self,
+        here: &Environment,
+        hash: HashKind,
+        repo: Option<(&Repository, &Store)>,
+    ) -> Result<Arc<Strict>, Failure> {
+        let mut severities = Severities::strict();
+        let mut skip = SkipList::default();
+        for list in self.severities {
+            for file in severities.apply(list).map_err(Failure::fatal)? {
+                let path = here.resolve(&bytes_to_path(file));
+                let shown = String::from_utf8_lossy(file);
+                let text = std::fs::read(&path)
+                    .map_err(|error| Failure::Fatal(format!("could not open '{shown}': {}", plain_io(&error))))?;
+                skip.parse(&text, hash).map_err(|error| Failure::Fatal(format!("{}: {shown}", chain(&error))))?;
+            }
+        }
+        let mut options =
+            StrictOptions::new(hash).fsck(self.content.then_some(severities)).skip(skip).links(self.links).report(
+                Some(Arc::new(|id: &ObjectId, finding: &Finding<'_>| {
+                    if let Detail::Parse(why) = finding.detail {
+                        report::say(&format!("error: {why}\n"));
+                    }
+                    let level = if finding.severity.is_error() { "error" } else { "warning" };
+                    report::say(&format!("{level}: object {id}: {finding}\n"));
+                })),
+            );
+        if let Some((repo, store)) = repo {
+            let shallow = repo.shallow(false)?;
+            options = options.store(Some(store.clone())).shallow(shallow.ids().copied().collect());
+        }
+        Ok(Arc::new(Strict::new(options)))
     }
 }

@@ -7,7 +7,7 @@ use index_pack::unpack::{self, UnpackError, UnpackOptions, Wrong};
 use odb::{Observer, Quiet};
 use pack_format::ParseErrorKind;
 
-use crate::cmd::receive::{self, PACK_HEADER_HELP};
+use crate::cmd::receive::{self, Checks, PACK_HEADER_HELP};
 use crate::env::Environment;
 use crate::options::{Spec, Table, Takes, flag};
 use crate::progress::Meter;
@@ -120,12 +120,12 @@ pub(crate) fn page() -> String {
 /// Runs the command.
 pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
     TABLE.help_if_asked(words)?;
+    let here = env.clone();
     let repo = Repository::find(env)?;
     let mut typed = Typed::default();
     if !TABLE.parse(words, &mut typed)?.is_empty() {
         return Err(TABLE.wrong(""));
     }
-    receive::refuse_checks("strict", typed.strict.is_some())?;
     let mut options = UnpackOptions::default()
         .write(repo.write_options()?)
         .dry_run(typed.dry_run)
@@ -139,6 +139,10 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
         options = options.header(Some(receive::header(header)?));
     }
     let store = repo.open_store()?;
+    if let Some(list) = &typed.strict {
+        let checks = Checks { severities: std::slice::from_ref(list), content: true, links: true };
+        options = options.inspect(Some(checks.ready(&here, repo.hash, Some((&repo, &store)))?));
+    }
     let meter = Meter::new(&[]);
     let observer: &dyn Observer = if typed.quiet || !io::stderr().is_terminal() { &Quiet } else { &meter };
     let done = unpack::unpack(stdio::stdin()?, &store, &options, observer);
@@ -179,6 +183,7 @@ fn ends_stream(error: &UnpackError) -> bool {
 /// What git says where it says something that others look for.
 fn words_of(error: &UnpackError) -> String {
     match error {
+        UnpackError::Refused(why) | UnpackError::RefusedObject { source: why, .. } => chain(&**why),
         UnpackError::InputTooLarge { .. } => "pack exceeds maximum allowed size".to_owned(),
         UnpackError::Corrupt { what, .. } => match what {
             Wrong::Truncated => "early EOF".to_owned(),

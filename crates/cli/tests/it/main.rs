@@ -11,6 +11,7 @@ mod git_suite;
 mod hash_object;
 mod hook;
 mod index;
+mod index_pack;
 mod ls_files;
 mod multi_pack_index;
 mod ownership;
@@ -21,6 +22,7 @@ mod trees;
 mod unpack_objects;
 mod update_index;
 mod usage;
+mod verify_pack;
 
 /// Our program.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_packstone");

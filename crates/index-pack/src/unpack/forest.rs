@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use object::{ObjectId, ObjectKind};
 
 use super::spool::{Place, Spool};
+use crate::options::Object;
 
 /// An entry of the pack.
 #[derive(Debug, Clone, Copy)]
@@ -175,6 +176,15 @@ impl Forest {
     pub(crate) fn stored_name(&self, entry: u32) -> Option<ObjectId> {
         let at = self.stored.binary_search_by_key(&entry, |&(at, _)| at).ok()?;
         self.stored.get(at).map(|&(_, id)| id)
+    }
+
+    /// The large blobs among these names, which ascend, and where their entries begin.
+    pub(crate) fn stored_among(&self, names: &[ObjectId]) -> impl Iterator<Item = (u64, Object<'static>)> {
+        let named = self.stored.iter().filter(move |(_, id)| names.binary_search(id).is_ok());
+        named.map(|&(entry, id)| {
+            let Entry { at, size, .. } = self.entries[entry as usize];
+            (at, Object { id, kind: ObjectKind::Blob, size, content: None })
+        })
     }
 
     /// Whether deltas wait for what is not known yet.

@@ -1,8 +1,8 @@
 //! The hands that make objects and store them: each thread has one.
 
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use object::{HashKind, ObjectId, ObjectKind, object_id};
 use odb::{Observer, Writer};
@@ -15,6 +15,18 @@ use super::queue::Queue;
 use super::spool::Place;
 use super::stream::Stream;
 use crate::options::{Inspect, Object};
+
+/// What happens to objects that are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Stage {
+    /// They are shown to who inspects, or stored if nobody does.
+    First,
+    /// Some are shown again.
+    Again,
+    /// They were shown, and are stored.
+    Approved,
+}
 
 /// Something to do.
 pub(crate) enum Task {
@@ -64,8 +76,10 @@ pub(crate) struct Common<'a> {
     pub(crate) observer: &'a dyn Observer,
     /// Sees all objects before the first one is stored.
     pub(crate) inspect: Option<&'a dyn Inspect>,
-    /// Objects were seen, and are now stored.
-    pub(crate) approved: AtomicBool,
+    /// A [`Stage`].
+    pub(crate) stage: AtomicU8,
+    /// What is to be shown again, ascending.
+    pub(crate) again: OnceLock<Vec<ObjectId>>,
     /// The names of what was seen, but for whole objects.
     pub(crate) seen: Mutex<Vec<ObjectId>>,
     pub(crate) recover: bool,
@@ -86,6 +100,18 @@ impl Common<'_> {
         if !self.recover {
             self.queue.stop();
         }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Relaxed) {
+            0 => Stage::First,
+            1 => Stage::Again,
+            _ => Stage::Approved,
+        }
+    }
+
+    pub(crate) fn begin(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
     }
 
     fn hold(&self, kind: ObjectKind, content: Vec<u8>) -> Arc<Held> {
@@ -151,7 +177,8 @@ impl<'a, 'c> Hand<'a, 'c> {
         let id = written.map_err(|source| refused(at, source))?;
         if let Some(inspect) = self.common.inspect {
             // A blob leads nowhere, so it may be there before others are judged.
-            show(inspect, at, Object { id, kind, size, content: None })?;
+            let shown = inspect.object(Object { id, kind, size, content: None });
+            shown.map_err(|source| UnpackError::RefusedObject { at, source })?;
         }
         Ok(id)
     }
@@ -179,18 +206,26 @@ impl<'a, 'c> Hand<'a, 'c> {
         content: &[u8],
     ) -> Result<ObjectId, UnpackError> {
         let common = self.common;
-        let approved = common.approved.load(Ordering::Relaxed);
-        let done = match (common.inspect.filter(|_| !approved), id) {
+        let stage = common.stage();
+        let done = match (common.inspect.filter(|_| stage != Stage::Approved), id) {
             (Some(inspect), id) => {
                 let id = id.map_or_else(|| object_id(common.hash, kind, content), Ok);
                 let id = id.map_err(|found| UnpackError::at(at, Wrong::Collision(found)))?;
-                show(inspect, at, Object { id, kind, size: content.len() as u64, content: Some(content) })?;
+                let object = Object { id, kind, size: content.len() as u64, content: Some(content) };
+                if stage == Stage::First {
+                    inspect.object(object)
+                } else if common.again.get().is_some_and(|again| again.binary_search(&id).is_ok()) {
+                    inspect.object_again(object)
+                } else {
+                    Ok(())
+                }
+                .map_err(|source| UnpackError::RefusedObject { at, source })?;
                 Ok(id)
             }
             (None, Some(id)) => self.writer.write_as(id, kind, content).map(|()| id),
             (None, None) => self.writer.write(kind, content),
         };
-        if !approved {
+        if stage == Stage::First {
             common.observer.inc(1);
         }
         done.map_err(|source| refused(at, source))
@@ -199,7 +234,7 @@ impl<'a, 'c> Hand<'a, 'c> {
     /// The same for an object that was a delta.
     fn delta(&mut self, at: u64, id: Option<ObjectId>, kind: ObjectKind, content: &[u8]) {
         match self.object(at, id, kind, content) {
-            Ok(id) if self.common.inspect.is_some() => {
+            Ok(id) if self.common.inspect.is_some() && self.common.stage() == Stage::First => {
                 self.common.seen.lock().unwrap_or_else(PoisonError::into_inner).push(id);
             }
             Ok(_) => {}
@@ -216,7 +251,7 @@ impl<'a, 'c> Hand<'a, 'c> {
                 forest.spool.get(place, &mut self.stored)?;
                 let inflated = self.inflate.inflate_into(&self.stored, size, &mut content);
                 inflated.map_err(|error| UnpackError::at(offset, Wrong::Zlib(error)))?;
-                if self.common.approved.load(Ordering::Relaxed) {
+                if self.common.stage() != Stage::First {
                     self.object(offset, None, kind, &content)?;
                 }
                 kind
@@ -367,10 +402,6 @@ impl<'a, 'c> Hand<'a, 'c> {
         self.grow(forest, Group { base, list: forest.named(&id), depth: 0 });
         Ok(())
     }
-}
-
-fn show(inspect: &dyn Inspect, at: u64, object: Object<'_>) -> Result<(), UnpackError> {
-    inspect.object(object).map_err(|source| UnpackError::RefusedObject { at, source })
 }
 
 fn refused(at: u64, source: odb::WriteError) -> UnpackError {
