@@ -2,16 +2,17 @@
 
 use crate::args::Args;
 use crate::sh::{Sh, cargo, root};
-use crate::{Result, fail, index, odb, serve};
+use crate::{Result, fail, index, odb, receive, serve};
 
 pub(crate) fn run(sh: Sh, mut args: Args) -> Result<()> {
     match args.positional().as_deref().and_then(|name| name.to_str()) {
         Some("serve") => serve::run(sh, args),
         Some("index") => index::run(sh, args),
         Some("odb") => odb::run(sh, args),
+        Some("receive") => receive::run(sh, args),
         Some("hashfile") => hashfile(sh, args),
-        Some(name) => fail(format!("no benchmark '{name}'; there are: serve, index, odb, hashfile")),
-        None => fail("which benchmark? serve, index, odb or hashfile".to_owned()),
+        Some(name) => fail(format!("no benchmark '{name}'; there are: serve, index, odb, receive, hashfile")),
+        None => fail("which benchmark? serve, index, odb, receive or hashfile".to_owned()),
     }
 }
 

@@ -17,6 +17,7 @@ mod json;
 mod measure;
 mod odb;
 mod pairs;
+mod receive;
 mod rng;
 mod serve;
 mod sh;
@@ -46,6 +47,10 @@ cargo xtask COMMAND [--dry-run] [OPTIONS]
   bench odb      cat-file, hash-object and multi-pack-index beside git's, row by row, every answer compared
                    --repo DIR   a copy of this repository (it is only read) instead of a generated one
                    --runs N (5)  --only TEXT  --json FILE  --cache DIR  --blob BYTES (2147483648)
+                   --git PROGRAM   --program PROGRAM   and the options of gen-repo
+  bench receive  index-pack, verify-pack and unpack-objects beside git's, row by row, what they leave compared
+                   --repo DIR   a copy of this repository (it is only read) instead of a generated one
+                   --runs N (5)  --only TEXT  --json FILE  --cache DIR
                    --git PROGRAM   --program PROGRAM   and the options of gen-repo
   bench hashfile The sweep over buffer sizes behind hashfile's default
                    --quick  --tsv  --dir DIR (where its files are written)
