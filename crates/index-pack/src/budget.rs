@@ -1,7 +1,10 @@
-//! One number for the memory that a run uses: tables, deltas that are kept, and objects that are alive.
+//! One number for the memory that a run uses: deltas that are kept and objects that are alive, beside the tables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Left for objects whatever tables take, if the budget as a whole is not smaller.
+const LEAST: u64 = 16 << 20;
 
 /// What is used of the budget, by all threads together.
 #[derive(Debug)]
@@ -11,7 +14,10 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    pub(crate) fn new(limit: u64) -> Budget {
+    /// Of `memory` bytes, of which tables take so many. However large those are, a part is left for objects: without
+    /// it, they would be made again and again.
+    pub(crate) fn new(memory: u64, tables: u64) -> Budget {
+        let limit = memory.saturating_sub(tables).max((memory / 4).min(LEAST));
         Budget { limit, used: AtomicU64::new(0) }
     }
 

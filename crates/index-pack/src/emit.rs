@@ -14,16 +14,16 @@ use crate::table::Table;
 
 /// The entries by id; those of one id in the order of the pack.
 pub(crate) fn order(table: &Table, entries: impl Iterator<Item = u32>) -> Vec<u32> {
-    // Most comparisons are settled by the first eight bytes, which lie side by side.
-    let mut keys: Vec<(u64, u32)> = entries.map(|entry| (prefix(table, entry), entry)).collect();
+    // Most comparisons are settled by the first four bytes, which lie side by side.
+    let mut keys: Vec<(u32, u32)> = entries.map(|entry| (prefix(table, entry), entry)).collect();
     keys.sort_unstable_by(|a, b| {
         a.0.cmp(&b.0).then_with(|| table.id_bytes(a.1).cmp(table.id_bytes(b.1))).then(a.1.cmp(&b.1))
     });
     keys.into_iter().map(|(_, entry)| entry).collect()
 }
 
-fn prefix(table: &Table, entry: u32) -> u64 {
-    table.id_bytes(entry).first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+fn prefix(table: &Table, entry: u32) -> u32 {
+    table.id_bytes(entry).first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 /// Writes the index of the entries in this order.

@@ -62,8 +62,8 @@ pub(crate) fn again(
         observer: Arc::new(Silent(options.observer.clone())),
         ..options.clone()
     };
-    let budget = Budget::new(options.memory);
-    budget.take(arena.len() + u64::from(count) * Table::row_len(options.hash));
+    let budget = Budget::new(options.memory, u64::from(count) * Table::row_len(options.hash));
+    budget.take(arena.len());
     let names = table.take_names();
     let source = Source { file, path, table, arena, count };
     let waiting = Waiting::new(Vec::new());

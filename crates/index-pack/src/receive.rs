@@ -426,8 +426,8 @@ impl Resolved<'_> {
         let roots: Vec<u32> = (0..count)
             .filter(|&entry| whole(self.table, entry) && (forest.has_children(entry) || !forest.is_named(entry)))
             .collect();
-        let budget = Budget::new(options.memory);
-        budget.take(arena.len() + u64::from(count) * Table::row_len(options.hash));
+        let budget = Budget::new(options.memory, u64::from(count) * Table::row_len(options.hash));
+        budget.take(arena.len());
         self.step(file, path, arena, &forest, &waiting, &roots, unseen, &budget, options)?;
         if waiting.any()
             && let Some(store) = options.store.as_ref().filter(|_| options.fix_thin)

@@ -150,8 +150,8 @@ struct Job<'b> {
 enum What<'b> {
     /// A whole object, to be inflated, or read from the store.
     Root,
-    /// A delta against this.
-    Against(Arc<Content<'b>>),
+    /// Some of the deltas against an object, as a [`Frame`] has them.
+    Rest { base: Arc<Content<'b>>, next: u32, end: u32, list: Vec<u32> },
     /// An object without its name.
     Name(Arc<Content<'b>>),
     /// A large object, to be looked at.
@@ -408,7 +408,9 @@ impl<'s, 'a> Worker<'s, 'a> {
                 let content = self.whole(entry)?;
                 self.made(entry, kind, depth, content)?;
             }
-            What::Against(base) => self.child(entry, kind, depth, base)?,
+            What::Rest { base, next, end, list } => {
+                self.frames.push(Frame { entry, depth, kind, content: Some(base), next, end, list });
+            }
             What::Name(content) => {
                 self.pend(entry, kind, content);
                 return self.name_pending();
@@ -461,10 +463,15 @@ impl<'s, 'a> Worker<'s, 'a> {
                 continue;
             }
             if let Some(base) = &frame.content {
-                frame.end -= 1;
-                let entry = frame.child(frame.end, shared.forest);
-                let what = What::Against(Arc::clone(base));
-                shared.share(Job { entry, kind: frame.kind, depth: frame.depth + 1, what });
+                // The half with more below it. One at a time would do for bases with few children, not for a million.
+                let take = (frame.end - frame.next).div_ceil(2);
+                frame.end -= take;
+                let (next, end, list) = match frame.list.is_empty() {
+                    true => (frame.end, frame.end + take, Vec::new()),
+                    false => (0, take, frame.list.split_off(frame.end as usize)),
+                };
+                let what = What::Rest { base: Arc::clone(base), next, end, list };
+                shared.share(Job { entry: frame.entry, kind: frame.kind, depth: frame.depth, what });
                 return;
             }
         }
@@ -598,7 +605,8 @@ impl<'s, 'a> Worker<'s, 'a> {
         self.pool.clear();
         let mut keep = false;
         for frame in &mut self.frames {
-            if frame.content.is_some() {
+            // What others hold as well, as whoever makes an object now holds its base, would not be freed.
+            if frame.content.as_ref().is_some_and(|content| Arc::strong_count(content) == 1) {
                 if !keep {
                     frame.content = None;
                 }
