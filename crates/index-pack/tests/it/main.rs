@@ -4,6 +4,7 @@ mod crash;
 mod differential;
 mod hostile;
 mod process;
+mod regressions;
 #[path = "../../../hashfile/tests/it/seam.rs"]
 mod seam;
 mod strict;
