@@ -240,6 +240,13 @@ impl Received<'_> {
 pub enum Destination {
     /// As `pack-<checksum>.pack` and so on into this directory, `objects/pack` of a repository.
     Directory(PathBuf),
+    /// As [`Directory`](Self::Directory), but for the index and what is named after it, which get this name.
+    DirectoryBut {
+        /// The directory.
+        dir: PathBuf,
+        /// The index.
+        idx: PathBuf,
+    },
     /// Under these names; `None` for the pack's name with `.idx` for `.pack`. Other files are named after the pack.
     Files {
         /// The pack.

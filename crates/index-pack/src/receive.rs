@@ -93,8 +93,8 @@ pub struct Receiver {
     scanner: Scanner,
     link: Link,
     options: Options,
-    /// Nothing if the name follows from the checksum, in this directory.
-    place: Result<Place, PathBuf>,
+    /// Nothing if the name follows from the checksum, in this directory; that of the index may be given.
+    place: Result<Place, (PathBuf, Option<PathBuf>)>,
     begun: Instant,
 }
 
@@ -202,7 +202,8 @@ impl Receiver {
     /// If the temporary file cannot be made, or the name of the pack is taken.
     pub fn new(to: Destination, options: Options) -> Result<Receiver, ReceiveError> {
         let (dir, place) = match to {
-            Destination::Directory(dir) => (dir.clone(), Err(dir)),
+            Destination::Directory(dir) => (dir.clone(), Err((dir, None))),
+            Destination::DirectoryBut { dir, idx } => (dir.clone(), Err((dir, Some(idx)))),
             Destination::Files { pack, idx } => {
                 if pack.symlink_metadata().is_ok() {
                     return Err(hashfile::PublishError::Exists { path: pack }.into());
@@ -217,7 +218,7 @@ impl Receiver {
         Ok(Receiver::start(Sink::Temp { file, path }, place, options))
     }
 
-    fn start(sink: Sink, place: Result<Place, PathBuf>, options: Options) -> Receiver {
+    fn start(sink: Sink, place: Result<Place, (PathBuf, Option<PathBuf>)>, options: Options) -> Receiver {
         let collector = Box::new(Collector::new(sink, &options));
         let phase = if place.is_ok() { "Indexing objects" } else { "Receiving objects" };
         Receiver {
@@ -365,9 +366,9 @@ impl Receiver {
         look::again(temp.file(), &path, &mut table, &order, &arena, objects, &self.options)?;
         drop(arena);
         inspect_all(&table, &order, &self.options)?;
-        let place = self.place.unwrap_or_else(|dir| {
+        let place = self.place.unwrap_or_else(|(dir, idx)| {
             let pack = dir.join(format!("pack-{checksum}.pack"));
-            Place { idx: pack.with_extension("idx"), pack, if_exists: IfExists::Compare }
+            Place { idx: idx.unwrap_or_else(|| pack.with_extension("idx")), pack, if_exists: IfExists::Compare }
         });
         let kept = emit::publish(&place, Some(temp), &table, &order, &checksum, &self.options)?;
         timings.publish = begun.elapsed();

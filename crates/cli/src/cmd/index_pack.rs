@@ -12,6 +12,7 @@ use object::{HashKind, ObjectId};
 use odb::{Observer, Quiet};
 
 use self::progress::Progress;
+use self::promised::Promised;
 use self::typed::{TABLE, Typed};
 use crate::cmd::receive::{self, Checks};
 use crate::config::{Conditions, Config};
@@ -22,6 +23,7 @@ use crate::setup::{Part, Repository};
 use crate::stdio;
 
 mod progress;
+mod promised;
 mod typed;
 
 /// What `--help` says in front of the list of options.
@@ -129,6 +131,7 @@ struct Request {
     pack: Option<PathBuf>,
     idx: Option<PathBuf>,
     checks: Option<Arc<Strict>>,
+    promised: Option<Arc<Promised>>,
 }
 
 impl Request {
@@ -190,8 +193,12 @@ impl Request {
             true => Some(checks.ready(&place.here, options.hash, place.repo.as_ref().zip(store.as_ref()))?),
             false => None,
         };
-        let inspect = checks.clone().map(|checks| checks as Arc<dyn Inspect>);
-        Ok(Request { options: options.inspect(inspect), pack, idx, checks })
+        let promised = typed.promisor.is_some().then(|| Arc::new(Promised::new(options.hash, checks.clone())));
+        let inspect = match &promised {
+            Some(promised) => Some(Arc::clone(promised) as Arc<dyn Inspect>),
+            None => checks.clone().map(|checks| checks as Arc<dyn Inspect>),
+        };
+        Ok(Request { options: options.inspect(inspect), pack, idx, checks, promised })
     }
 
     fn run(self, typed: &Typed, place: &Surroundings, shown: &Path) -> Result<(), Failure> {
@@ -221,6 +228,9 @@ impl Request {
         progress.finish(outcome.counts.appended);
         let verdict = self.checks.map(|checks| checks.verdict()).unwrap_or_default();
         say(&outcome, typed.stdin, &rest, &verdict.missing_modules)?;
+        if let (Some(promised), Some(repo)) = (&self.promised, &place.repo) {
+            promised.pack(repo)?;
+        }
         match typed.connected && verdict.foreign > 0 {
             true => Err(Failure::Exit(1)),
             false => Ok(()),
@@ -235,7 +245,10 @@ impl Request {
     ) -> Result<(Outcome, Vec<u8>), ReceiveError> {
         let to = match (&self.pack, &self.idx, &place.repo) {
             (Some(pack), idx, _) => Destination::Files { pack: pack.clone(), idx: idx.clone() },
-            (None, _, Some(repo)) => Destination::Directory(repo.objects_dir.join("pack")),
+            (None, None, Some(repo)) => Destination::Directory(repo.objects_dir.join("pack")),
+            (None, Some(idx), Some(repo)) => {
+                Destination::DirectoryBut { dir: repo.objects_dir.join("pack"), idx: idx.clone() }
+            }
             (None, _, None) => Destination::Directory(PathBuf::from(".")),
         };
         let input = |error: Failure| ReceiveError::Input(std::io::Error::other(format!("{error:?}")));

@@ -18,6 +18,7 @@ use self::typed::{Missing, Progress, TABLE, Typed};
 use crate::env::Environment;
 use crate::progress::Meter;
 use crate::report::{self, Failure, chain};
+use crate::revs::Tips;
 use crate::setup::Repository;
 use crate::stdio;
 
@@ -88,6 +89,21 @@ pub(crate) fn pack_list(
     let settings = settle(&typed, &Configured::read(repository)?, &operands, repository, &shallow)?;
     let list = list.into_iter().map(|id| (id, Vec::new())).collect();
     let input = Input::Objects { list, bases: Vec::new() };
+    pack(repository, store, &Request { settings, input, shallow, tags: Vec::new() })
+}
+
+/// Packs these objects and what is reached from them as the command with these words would; gives the pack's checksum.
+pub(crate) fn pack_reachable(
+    repository: &Repository,
+    store: &Store,
+    words: &[OsString],
+    wants: Vec<ObjectId>,
+) -> Result<Option<ObjectId>, Failure> {
+    let mut typed = Typed::default();
+    let operands = TABLE.parse(words, &mut typed)?;
+    let shallow = repository.shallow(false)?;
+    let settings = settle(&typed, &Configured::read(repository)?, &operands, repository, &shallow)?;
+    let input = Input::Revisions(Tips { wants, haves: Vec::new() });
     pack(repository, store, &Request { settings, input, shallow, tags: Vec::new() })
 }
 

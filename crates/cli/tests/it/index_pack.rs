@@ -318,6 +318,50 @@ fn checks() {
     }
 }
 
+/// What a promised pack refers to and only the repository has goes into a promised pack, too; what is promised already
+/// does not.
+#[test]
+fn promised_packs_take_along_what_they_refer_to() {
+    for hash in Hash::ALL {
+        let source = TestRepo::linear(hash, 3);
+        let ids = |words: &[&str], input: &str| source.pack_objects(words, input);
+        let repo = TestRepo::bare(hash);
+        repo.git_with(["unpack-objects", "-q"], &ids(&["--revs"], "main~1\n"));
+        let commit = ids(&[], &format!("{}\n{}\n", source.rev_parse("main"), source.rev_parse("main^{tree}")));
+        for repeat in [false, true] {
+            succeeded(ours(&repo, &["--stdin", "--promisor=here"], &commit));
+            let packs = repo.packs();
+            assert_eq!(packs.len(), 2, "{repeat}");
+            let mut listed = Vec::new();
+            for pack in packs {
+                let mark = std::fs::read_to_string(pack.with_extension("promisor")).unwrap();
+                listed.push((mark, repo.ids_of_pack(&pack)));
+            }
+            listed.sort();
+            // Everything that was there before is reached from the commit's parent.
+            assert_eq!(listed[0], (String::new(), source.rev_list_objects(&["main~1"])));
+            assert_eq!(listed[1].0, "here\n");
+        }
+    }
+}
+
+#[test]
+fn a_pack_in_the_repository_with_its_index_elsewhere() {
+    let source = TestRepo::linear(Hash::Sha1, 2);
+    let pack = source.pack_objects(&["--all"], "");
+    let (mine, theirs) = (TestRepo::bare(Hash::Sha1), TestRepo::bare(Hash::Sha1));
+    let words = ["--stdin", "-o", "elsewhere.idx"];
+    assert_eq!(succeeded(ours(&mine, &words, &pack)), succeeded(git(&theirs, &words, &pack)));
+    for below in ["objects", "."] {
+        let all = |repo: &TestRepo| {
+            let mut all = files(&repo.path().join(below));
+            all.retain(|path, _| !path.starts_with("hooks"));
+            all
+        };
+        assert_eq!(all(&mine), all(&theirs));
+    }
+}
+
 /// A directory with a `git` that hands these three commands to our program, and notes that it did.
 fn wrapper(dir: &Path) -> PathBuf {
     let real = Command::new("git").arg("--exec-path").output().unwrap().stdout;

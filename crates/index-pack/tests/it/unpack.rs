@@ -3,15 +3,19 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hashfile::publish::{self, Fsync};
 use object::HashKind;
 use odb::{Observer, Options, Quiet, Store, WriteOptions};
 use packstone_index_pack::unpack::{UnpackError, UnpackOptions, Unpacked, Wrong, unpack};
+use testkit::disk::{Disk, Fault};
 use testkit::io::Ragged;
 use testkit::pack::{Entry, Op, PackBuilder, delta, hex, object_id};
 use testkit::repo::{Hash, TestRepo, growing, noise};
+
+use crate::seam;
 
 fn kind(hash: Hash) -> HashKind {
     HashKind::from_name(hash.name()).unwrap()
@@ -426,4 +430,60 @@ fn can_be_cancelled() {
     let error = unpack(&pack[..], &store(&ours), &options().recover(true), &Stop).unwrap_err();
     assert!(matches!(error, UnpackError::Cancelled), "{error:?}");
     assert_eq!(files(&ours), (BTreeSet::new(), vec![]));
+}
+
+/// Every change to the disk may fail: what has a name is whole, and a second try ends well. With hardly any memory the
+/// temporary file takes part.
+#[test]
+fn each_change_may_fail() {
+    let hash = Hash::Sha1;
+    let text = growing(100);
+    let base = text.len() as u64;
+    let mut names: Vec<Vec<u8>> = Vec::new();
+    let mut builder = PackBuilder::new(hash).entry(Entry::full("blob", &text)).entry(Entry::full("blob", b"other"));
+    names.extend([object_id(hash, "blob", &text), object_id(hash, "blob", b"other")]);
+    for (nth, more) in [&b"1"[..], b"2", b"3"].into_iter().enumerate() {
+        let program = delta(base, base + 1, &[Op::Copy(0, base as u32), Op::Insert(more)]);
+        builder = builder.entry(match nth {
+            0 => Entry::ofs_to(0, &program),
+            _ => Entry::reference(&names[0], &program),
+        });
+        names.push(object_id(hash, "blob", &[&text[..], more].concat()));
+    }
+    let pack = builder.build();
+    for (memory, batch) in [(128 << 20, false), (0, false), (128 << 20, true)] {
+        let run = |dir: &Path, fault: Fault| {
+            let disk = Arc::new(Disk::new(dir));
+            disk.set_fault(fault);
+            let store = Store::open(dir, Options::new(HashKind::Sha1)).unwrap();
+            let loose = publish::Options::default().fs(seam::on(&disk));
+            let mut options = UnpackOptions::default().memory(memory);
+            options.write = WriteOptions::default().loose(loose).batch(batch);
+            let done = unpack(&pack.bytes[..], &store, &options, &Quiet);
+            (disk, done.map(drop))
+        };
+        let sound = |dir: &Path, all: bool, context: &str| {
+            let store = Store::open(dir, Options::new(HashKind::Sha1).verify_on_read(true)).unwrap();
+            for id in store.ids().unwrap() {
+                store.read(&id, &mut Vec::new()).unwrap_or_else(|error| panic!("{context}: {id}: {error}"));
+            }
+            let has = |id: &Vec<u8>| store.contains(&object::ObjectId::from_bytes(id).unwrap()).unwrap();
+            assert!(!all || names.iter().all(has), "{context}: not all are there");
+        };
+        let (dir, context) = (tempfile::tempdir().unwrap(), format!("{memory} {batch}"));
+        let (disk, done) = run(dir.path(), Fault::None);
+        done.unwrap();
+        sound(dir.path(), true, &context);
+        let total = disk.count();
+        assert!(total >= 15, "{total}");
+        for change in 0..total {
+            let context = format!("{memory} {batch}, change {change} of {total}");
+            let dir = tempfile::tempdir().unwrap();
+            let (disk, done) = run(dir.path(), Fault::Fail(change, std::io::ErrorKind::StorageFull));
+            assert!(disk.was_hit(), "{context}");
+            sound(dir.path(), done.is_ok(), &context);
+            run(dir.path(), Fault::None).1.unwrap();
+            sound(dir.path(), true, &context);
+        }
+    }
 }
