@@ -1,7 +1,6 @@
 //! `packstone index-pack`: git-index-pack.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use crate::cmd::receive::{self, Checks};
 use crate::config::{Conditions, Config};
 use crate::env::{Environment, os_bytes};
 use crate::number;
+use crate::progress::Counted;
 use crate::report::Failure;
 use crate::setup::{Part, Repository};
 use crate::stdio;
@@ -216,7 +216,7 @@ impl Request {
             return if typed.stat || typed.stat_only { show(&verified, !typed.stat_only) } else { Ok(()) };
         }
         let (outcome, rest) = if typed.stdin {
-            self.receive(typed, place, options)
+            self.receive(typed, place, options, &progress)
         } else {
             let pack = self.pack.as_deref().unwrap_or(shown);
             index_pack::index_file(pack, self.idx.as_deref(), options).map(|outcome| (outcome, Vec::new()))
@@ -242,6 +242,7 @@ impl Request {
         typed: &Typed,
         place: &Surroundings,
         options: Options,
+        progress: &Progress,
     ) -> Result<(Outcome, Vec<u8>), ReceiveError> {
         let to = match (&self.pack, &self.idx, &place.repo) {
             (Some(pack), idx, _) => Destination::Files { pack: pack.clone(), idx: idx.clone() },
@@ -252,7 +253,7 @@ impl Request {
             (None, _, None) => Destination::Directory(PathBuf::from(".")),
         };
         let input = |error: Failure| ReceiveError::Input(std::io::Error::other(format!("{error:?}")));
-        let mut stdin: File = stdio::stdin().map_err(input)?;
+        let mut stdin = Counted { input: stdio::stdin().map_err(input)?, meter: &progress.meter };
         let mut receiver = Receiver::new(to, options)?;
         if let Some(header) = &typed.pack_header {
             receiver.feed(&receive::header_bytes(header).map_err(input)?)?;

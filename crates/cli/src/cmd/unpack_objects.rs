@@ -10,7 +10,7 @@ use pack_format::ParseErrorKind;
 use crate::cmd::receive::{self, Checks, PACK_HEADER_HELP};
 use crate::env::Environment;
 use crate::options::{Spec, Table, Takes, flag};
-use crate::progress::Meter;
+use crate::progress::{Counted, Meter};
 use crate::report::{self, Failure, chain};
 use crate::setup::Repository;
 use crate::stdio;
@@ -145,7 +145,8 @@ pub(crate) fn run(env: Environment, words: &[OsString]) -> Result<(), Failure> {
     }
     let meter = Meter::new(&[]);
     let observer: &dyn Observer = if typed.quiet || !io::stderr().is_terminal() { &Quiet } else { &meter };
-    let done = unpack::unpack(stdio::stdin()?, &store, &options, observer);
+    let input = Counted { input: stdio::stdin()?, meter: &meter };
+    let done = unpack::unpack(input, &store, &options, observer);
     meter.finish();
     let done = done.map_err(|error| {
         if let UnpackError::Corrupt { what: Wrong::MissingBase { .. }, .. } = &error {

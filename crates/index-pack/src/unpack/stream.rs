@@ -31,8 +31,7 @@ pub(crate) struct Stream<R> {
     checksum: Checksum,
     /// Offset in the pack of the next unused byte.
     at: u64,
-    /// Bytes read, and how many may be.
-    read: u64,
+    /// How many bytes of a pack are taken.
     limit: Option<u64>,
     inflate: Inflate,
     pulled: Pulled,
@@ -59,7 +58,6 @@ impl<R: Read> Stream<R> {
             summed: 0,
             checksum: Checksum::new(hash),
             at: 0,
-            read: 0,
             limit,
             inflate: Inflate::new(),
             pulled: Pulled::default(),
@@ -97,6 +95,7 @@ impl<R: Read> Stream<R> {
 
     /// The head of the next entry.
     pub(crate) fn entry(&mut self) -> Result<Header, UnpackError> {
+        self.check_limit()?;
         loop {
             match Header::parse(self.unused(), self.hash) {
                 Ok((header, len)) => {
@@ -229,6 +228,7 @@ impl<R: Read> Stream<R> {
         self.from += len;
         self.at += len as u64;
         self.summed = self.from;
+        self.check_limit()?;
         match stored == computed {
             true => Ok(computed),
             false => Err(UnpackError::at(at, Wrong::Trailer { stored, computed })),
@@ -272,10 +272,15 @@ impl<R: Read> Stream<R> {
             }
         };
         self.to += n;
-        self.read += n as u64;
+        self.check_limit()?;
+        Ok(n > 0)
+    }
+
+    /// What was read along behind the pack's end does not count.
+    fn check_limit(&self) -> Result<(), UnpackError> {
         match self.limit {
-            Some(limit) if self.read > limit => Err(UnpackError::InputTooLarge { limit }),
-            _ => Ok(n > 0),
+            Some(limit) if self.at > limit => Err(UnpackError::InputTooLarge { limit }),
+            _ => Ok(()),
         }
     }
 

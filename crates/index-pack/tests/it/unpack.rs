@@ -80,8 +80,9 @@ fn the_same_objects_as_by_git() {
                 assert!(done.failures.is_empty() && done.rest.is_empty());
                 assert_eq!(hex(done.checksum.unwrap().as_bytes()), hex(&pack[pack.len() - hash.len()..]));
                 assert_eq!(files(&ours), files(&git), "{words:?} {threads} {memory}");
-                // Memory does not say what is stored; git reads every object back.
-                ours.git(["fsck", "--full", "--strict", "--no-dangling"]);
+                if threads == 4 {
+                    ours.git(["fsck", "--full", "--strict", "--no-dangling"]);
+                }
             }
         }
     }
@@ -243,6 +244,7 @@ fn bad_packs_are_errors_with_an_offset() {
         let sound = Entry::full("blob", b"x");
         let first = PackBuilder::new(hash).entry(sound.clone()).build().entries[0].end;
         let id = object_id(hash, "blob", b"x");
+        let ours = TestRepo::bare(hash);
         let copy = |base: u64| delta(base, 64, &[Op::Copy(0, 64)]);
         let cases: Vec<(&str, Entry)> = vec![
             ("type", sound.clone().kind(5)),
@@ -269,7 +271,6 @@ fn bad_packs_are_errors_with_an_offset() {
             let pack = PackBuilder::new(hash).entry(sound.clone()).entry(entry.clone()).build();
             for threads in [1, 2] {
                 for memory in [128 << 20, 0] {
-                    let ours = TestRepo::bare(hash);
                     let options = options().threads(threads).memory(memory);
                     let (at, wrong) = corrupt(run(&ours, &pack.bytes[..], &options).unwrap_err());
                     let found = match wrong {
@@ -354,7 +355,8 @@ fn limits() {
     let ours = TestRepo::bare(hash);
     let refused = |options: UnpackOptions| run(&ours, &pack.bytes[..], &options).unwrap_err();
     let len = pack.bytes.len() as u64;
-    assert!(run(&ours, &pack.bytes[..], &options().max_input_size(Some(len))).is_ok());
+    let followed = [&pack.bytes[..], b"what follows does not count"].concat();
+    assert!(run(&ours, &followed[..], &options().max_input_size(Some(len))).is_ok());
     let limit = len - 1;
     assert!(
         matches!(refused(options().max_input_size(Some(limit))), UnpackError::InputTooLarge { limit: l } if l == limit)

@@ -10,7 +10,7 @@ use crate::report;
 
 /// Two phases: the pack is read, and its deltas are resolved.
 pub(crate) struct Progress {
-    meter: Meter,
+    pub(super) meter: Meter,
     title: Option<String>,
     reading: bool,
     resolving: bool,
