@@ -35,9 +35,13 @@ fn the_same_as_git() {
         source.repack();
         let base = source.pack_objects(&["--revs"], "main~12\n");
         let thin = source.pack_objects(&["--revs", "--thin", "--delta-base-offset"], "main\n^main~12\n");
-        for words in
-            [&[][..], &["-q"], &["-n"], &["-r", "-q"], &["-q", "--max-input-size=100m", "--threads=3", "--memory=1"]]
-        {
+        for words in [
+            &[][..],
+            &["-q"],
+            &["-n"],
+            &["-r", "-q"],
+            &["-q", "--max-input-size=100000000", "--threads=3", "--memory=1"],
+        ] {
             let (git, us) = (TestRepo::bare(hash), TestRepo::bare(hash));
             let of_git: Vec<&str> =
                 words.iter().copied().filter(|word| !word.contains("threads") && !word.contains("memory")).collect();
