@@ -24,6 +24,9 @@ use crate::platform;
 use crate::scan::{Batch, Inflated, Scanned};
 use crate::table::{NONE, NOT_KEPT, Row, Stored, Table};
 
+/// Bytes of batches between the threads, and of the threads' own buffers, about.
+const UNDER_WAY: u64 = 24 << 20;
+
 /// Where the bytes of the pack go.
 pub(crate) enum Sink {
     /// To a new file.
@@ -182,7 +185,7 @@ impl Collector {
         }
         // The rest is for tables, for objects alive, and for what is under way now.
         let tables = u64::from(self.table.len()) * Table::row_len(self.table.hash);
-        let share = (self.memory / 16 * 11).saturating_sub(tables);
+        let share = (self.memory / 16 * 11).saturating_sub(tables + UNDER_WAY);
         let fits = self.arena.len() + batch.deltas.len() as u64 <= share;
         fits.then(|| self.arena.next(batch.deltas.len())).flatten()
     }

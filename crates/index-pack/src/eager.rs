@@ -12,6 +12,7 @@ use pack_format::delta;
 use crate::budget::Arena;
 use crate::check::Check;
 use crate::error::ReceiveError;
+use crate::prefix::{self, States};
 use crate::scan::LARGE;
 use crate::table::{NONE, NOT_KEPT, Stored, Table};
 
@@ -35,6 +36,8 @@ struct Frame {
     kind: ObjectKind,
     depth: u32,
     content: Arc<Vec<u8>>,
+    /// For versions of folders.
+    states: Option<Arc<States>>,
     /// The next delta against it.
     next: u32,
 }
@@ -54,8 +57,6 @@ pub(crate) struct Eager {
     pool: Vec<Vec<u8>>,
     max_depth: u32,
     max_size: u64,
-    /// Deltas resolved, not told to the observer yet.
-    pub(crate) resolved: u64,
 }
 
 impl Eager {
@@ -93,13 +94,14 @@ impl Eager {
                 content.clear();
                 if inflate(table, entry, &mut content)? {
                     made += content.len();
-                    self.down(entry, kind, 0, Arc::new(content));
+                    self.down(entry, kind, 0, Arc::new(content), None);
                 }
                 continue;
             };
             let child = top.next;
             let (kind, depth) = (top.kind, top.depth + 1);
             top.next = self.next.get(child as usize).copied().unwrap_or(NONE);
+            let base_states = top.states.clone();
             let base = match top.next {
                 NONE => self.up(),
                 _ => Some(Arc::clone(&top.content)),
@@ -116,12 +118,24 @@ impl Eager {
                     .map_err(|source| ReceiveError::Delta { at: table.offset(child), source })?;
                 made += out.len();
                 let content = Arc::new(out);
-                self.pending_bytes += content.len();
-                self.pending.push((child, kind, Arc::clone(&content)));
-                if self.pending.len() >= BATCH || self.pending_bytes >= BATCH_BYTES {
-                    self.name(table, check)?;
+                let mut states = None;
+                if kind == ObjectKind::Tree && content.len() >= prefix::LEAST {
+                    let base = base_states.as_deref().map(|states| (states, prefix::shared(delta)));
+                    let keep = self.first_of(child) != NONE;
+                    let (id, own) = prefix::name(table.hash, kind, &content, base, keep);
+                    let at = table.offset(child);
+                    let id = id.map_err(|source| ReceiveError::Collision { at, source })?;
+                    check.object(at, &id, kind, &content)?;
+                    table.set_name(child, &id);
+                    states = keep.then(|| Arc::new(own));
+                } else {
+                    self.pending_bytes += content.len();
+                    self.pending.push((child, kind, Arc::clone(&content)));
+                    if self.pending.len() >= BATCH || self.pending_bytes >= BATCH_BYTES {
+                        self.name(table, check)?;
+                    }
                 }
-                self.down(child, kind, depth, content);
+                self.down(child, kind, depth, content, states);
             }
             self.recycle(base);
         }
@@ -146,13 +160,13 @@ impl Eager {
         None
     }
 
-    fn down(&mut self, entry: u32, kind: ObjectKind, depth: u32, content: Arc<Vec<u8>>) {
+    fn down(&mut self, entry: u32, kind: ObjectKind, depth: u32, content: Arc<Vec<u8>>, states: Option<Arc<States>>) {
         let next = self.first_of(entry);
         if next == NONE || self.held + content.len() > HELD {
             return self.recycle(content);
         }
         self.held += content.len();
-        self.frames.push(Frame { kind, depth, content, next });
+        self.frames.push(Frame { kind, depth, content, states, next });
     }
 
     fn up(&mut self) -> Option<Arc<Vec<u8>>> {
@@ -181,7 +195,6 @@ impl Eager {
             check.object(table.offset(*entry), id, *kind, content)?;
             table.set_name(*entry, id);
         }
-        self.resolved += self.pending.len() as u64;
         self.pending_bytes = 0;
         let mut pending = std::mem::take(&mut self.pending);
         for (_, _, content) in pending.drain(..) {

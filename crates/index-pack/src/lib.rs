@@ -56,6 +56,7 @@ mod emit;
 mod forest;
 mod links;
 mod look;
+mod prefix;
 mod receive;
 mod resolve;
 mod scan;
