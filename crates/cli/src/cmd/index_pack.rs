@@ -37,6 +37,8 @@ deltas may have bases that only the repository has: these are appended.
 
 With --verify nothing is written: an index that is there must be the one that would be made.
 
+What is held at a time is bounded by --memory or packstone.memory, 320 MiB if neither is given.
+
 Configuration: pack.indexVersion, pack.threads, pack.writeReverseIndex, packstone.memory, core.bigFileThreshold,
 core.deltaBaseCacheLimit, core.fsync, core.fsyncMethod, core.sharedRepository, pack.compression, core.compression.
 

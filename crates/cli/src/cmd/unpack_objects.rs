@@ -24,6 +24,8 @@ has and the pack has not.
 With -n the pack is only read: no delta is applied. With -r what is bad is reported and passed over. With --strict objects
 are held against their format and what they refer to must be there, before the first one is written.
 
+What is held at a time is bounded by --memory or packstone.memory, 128 MiB if neither is given.
+
 Configuration: pack.threads, packstone.memory, core.bigFileThreshold, core.compression, core.looseCompression,
 core.createObject, core.deltaBaseCacheLimit, core.fsync, core.fsyncMethod, core.fsyncObjectFiles, core.sharedRepository.
 

@@ -17,7 +17,7 @@ be named with .pack, with .idx, or with neither.
 With -v the objects are listed in the order of the pack: id, type, size, size in the pack, offset, and for deltas the length
 of the chain and the base; then how many objects have chains of each length, which -s shows alone.
 
-Configuration: pack.threads, packstone.memory, core.bigFileThreshold.
+Configuration: pack.threads, packstone.memory (320 MiB if not set), core.bigFileThreshold.
 
 Exit code: 0 all are sound; 1 one is not; 129 for a wrong command line.
 ";
