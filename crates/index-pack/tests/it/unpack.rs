@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use hashfile::publish::{self, Fsync};
-use object::HashKind;
+use object::{HashKind, ObjectId};
 use odb::{Observer, Options, Quiet, Store, WriteOptions};
 use packstone_index_pack::unpack::{UnpackError, UnpackOptions, Unpacked, Wrong, unpack};
+use packstone_index_pack::{Inspect, Object, Received, Refusal};
 use testkit::disk::{Disk, Fault};
 use testkit::io::Ragged;
 use testkit::pack::{Entry, Op, PackBuilder, delta, hex, object_id};
@@ -469,7 +470,7 @@ fn each_change_may_fail() {
             for id in store.ids().unwrap() {
                 store.read(&id, &mut Vec::new()).unwrap_or_else(|error| panic!("{context}: {id}: {error}"));
             }
-            let has = |id: &Vec<u8>| store.contains(&object::ObjectId::from_bytes(id).unwrap()).unwrap();
+            let has = |id: &Vec<u8>| store.contains(&ObjectId::from_bytes(id).unwrap()).unwrap();
             assert!(!all || names.iter().all(has), "{context}: not all are there");
         };
         let (dir, context) = (tempfile::tempdir().unwrap(), format!("{memory} {batch}"));
@@ -486,6 +487,90 @@ fn each_change_may_fail() {
             sound(dir.path(), done.is_ok(), &context);
             run(dir.path(), Fault::None).1.unwrap();
             sound(dir.path(), true, &context);
+        }
+    }
+}
+
+/// Asks for some objects again, and refuses in the end, if told so.
+struct Judge {
+    objects: std::path::PathBuf,
+    ask: Vec<ObjectId>,
+    refuse: bool,
+    seen: Mutex<Vec<ObjectId>>,
+    again: Mutex<Vec<ObjectId>>,
+}
+
+impl Judge {
+    fn nothing_is_stored(&self) {
+        let fanout = self.objects.read_dir().unwrap().filter(|entry| entry.as_ref().unwrap().file_name().len() == 2);
+        assert_eq!(fanout.count(), 0);
+    }
+}
+
+impl Inspect for Judge {
+    fn object(&self, object: Object<'_>) -> Result<(), Refusal> {
+        self.nothing_is_stored();
+        assert_eq!(object.content.unwrap().len() as u64, object.size);
+        self.seen.lock().unwrap().push(object.id);
+        Ok(())
+    }
+
+    fn again(&self, pack: &Received<'_>) -> Result<Vec<ObjectId>, Refusal> {
+        assert!(self.seen.lock().unwrap().iter().all(|id| pack.contains(id)));
+        assert!(pack.ids().is_sorted());
+        Ok(self.ask.clone())
+    }
+
+    fn object_again(&self, object: Object<'_>) -> Result<(), Refusal> {
+        self.nothing_is_stored();
+        self.again.lock().unwrap().push(object.id);
+        Ok(())
+    }
+
+    fn finish(&self, pack: &Received<'_>) -> Result<(), Refusal> {
+        self.nothing_is_stored();
+        assert_eq!(pack.ids().len(), self.seen.lock().unwrap().len());
+        if self.refuse { Err("no".into()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn nothing_is_stored_before_it_is_judged() {
+    for hash in Hash::ALL {
+        let source = TestRepo::linear(hash, 12);
+        source.repack();
+        let pack = source.pack_objects(&["--all", "--delta-base-offset"], "");
+        let mut all: Vec<ObjectId> = source.ids_of_stream(&pack).iter().map(|id| id.parse().unwrap()).collect();
+        all.sort();
+        let mut ask = vec![all[3], all[20]];
+        for (threads, refuse) in [(1, false), (3, false), (2, true)] {
+            let ours = TestRepo::bare(hash);
+            let judge = Arc::new(Judge {
+                objects: ours.objects_dir(),
+                ask: ask.clone(),
+                refuse,
+                seen: Mutex::default(),
+                again: Mutex::default(),
+            });
+            let options = options().threads(threads).inspect(Some(Arc::clone(&judge) as Arc<dyn Inspect>));
+            let done = run(&ours, &pack[..], &options);
+            let sorted = |list: &Mutex<Vec<ObjectId>>| {
+                let mut list = list.lock().unwrap().clone();
+                list.sort();
+                list
+            };
+            ask.sort();
+            assert_eq!((sorted(&judge.seen), sorted(&judge.again)), (all.clone(), ask.clone()));
+            match refuse {
+                true => {
+                    assert!(matches!(done.unwrap_err(), UnpackError::Refused(_)));
+                    assert_eq!(files(&ours), (BTreeSet::new(), vec![]));
+                }
+                false => {
+                    assert_eq!(done.unwrap().unpacked as usize, all.len());
+                    assert_eq!(files(&ours).0, all.iter().map(ObjectId::to_string).collect());
+                }
+            }
         }
     }
 }
