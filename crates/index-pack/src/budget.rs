@@ -1,9 +1,7 @@
 //! One number for the memory that a run uses: deltas that are kept and objects that are alive, beside the tables.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-
-use crate::prefix::States;
 
 /// Left for objects whatever tables take, if the budget as a whole is not smaller.
 const LEAST: u64 = 16 << 20;
@@ -47,28 +45,17 @@ pub(crate) struct Content<'b> {
     bytes: Vec<u8>,
     counted: u64,
     budget: &'b Budget,
-    /// For names of objects that begin as this one, once it has its own.
-    states: OnceLock<States>,
 }
 
 impl<'b> Content<'b> {
     pub(crate) fn new(bytes: Vec<u8>, budget: &'b Budget) -> Arc<Content<'b>> {
         let counted = bytes.capacity() as u64;
         budget.take(counted);
-        Arc::new(Content { bytes, counted, budget, states: OnceLock::new() })
+        Arc::new(Content { bytes, counted, budget })
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-
-    pub(crate) fn states(&self) -> Option<&States> {
-        self.states.get()
-    }
-
-    /// They take about a sixth of what the content does, or nothing.
-    pub(crate) fn set_states(&self, states: States) {
-        let _ = self.states.set(states); // whoever was first has the same
     }
 
     /// The buffer, if nobody else has the content.

@@ -12,7 +12,6 @@ use pack_format::delta;
 use crate::budget::Arena;
 use crate::check::Check;
 use crate::error::ReceiveError;
-use crate::prefix::{self, States};
 use crate::scan::LARGE;
 use crate::table::{NONE, NOT_KEPT, Stored, Table};
 
@@ -36,8 +35,6 @@ struct Frame {
     kind: ObjectKind,
     depth: u32,
     content: Arc<Vec<u8>>,
-    /// For versions of folders.
-    states: Option<Arc<States>>,
     /// The next delta against it.
     next: u32,
 }
@@ -94,14 +91,13 @@ impl Eager {
                 content.clear();
                 if inflate(table, entry, &mut content)? {
                     made += content.len();
-                    self.down(entry, kind, 0, Arc::new(content), None);
+                    self.down(entry, kind, 0, Arc::new(content));
                 }
                 continue;
             };
             let child = top.next;
             let (kind, depth) = (top.kind, top.depth + 1);
             top.next = self.next.get(child as usize).copied().unwrap_or(NONE);
-            let base_states = top.states.clone();
             let base = match top.next {
                 NONE => self.up(),
                 _ => Some(Arc::clone(&top.content)),
@@ -118,24 +114,12 @@ impl Eager {
                     .map_err(|source| ReceiveError::Delta { at: table.offset(child), source })?;
                 made += out.len();
                 let content = Arc::new(out);
-                let mut states = None;
-                if kind == ObjectKind::Tree && content.len() >= prefix::LEAST {
-                    let base = base_states.as_deref().map(|states| (states, prefix::shared(delta)));
-                    let keep = self.first_of(child) != NONE;
-                    let (id, own) = prefix::name(table.hash, kind, &content, base, keep);
-                    let at = table.offset(child);
-                    let id = id.map_err(|source| ReceiveError::Collision { at, source })?;
-                    check.object(at, &id, kind, &content)?;
-                    table.set_name(child, &id);
-                    states = keep.then(|| Arc::new(own));
-                } else {
-                    self.pending_bytes += content.len();
-                    self.pending.push((child, kind, Arc::clone(&content)));
-                    if self.pending.len() >= BATCH || self.pending_bytes >= BATCH_BYTES {
-                        self.name(table, check)?;
-                    }
+                self.pending_bytes += content.len();
+                self.pending.push((child, kind, Arc::clone(&content)));
+                if self.pending.len() >= BATCH || self.pending_bytes >= BATCH_BYTES {
+                    self.name(table, check)?;
                 }
-                self.down(child, kind, depth, content, states);
+                self.down(child, kind, depth, content);
             }
             self.recycle(base);
         }
@@ -160,13 +144,13 @@ impl Eager {
         None
     }
 
-    fn down(&mut self, entry: u32, kind: ObjectKind, depth: u32, content: Arc<Vec<u8>>, states: Option<Arc<States>>) {
+    fn down(&mut self, entry: u32, kind: ObjectKind, depth: u32, content: Arc<Vec<u8>>) {
         let next = self.first_of(entry);
         if next == NONE || self.held + content.len() > HELD {
             return self.recycle(content);
         }
         self.held += content.len();
-        self.frames.push(Frame { kind, depth, content, states, next });
+        self.frames.push(Frame { kind, depth, content, next });
     }
 
     fn up(&mut self) -> Option<Arc<Vec<u8>>> {

@@ -56,7 +56,6 @@ mod emit;
 mod forest;
 mod links;
 mod look;
-mod prefix;
 mod receive;
 mod resolve;
 mod scan;

@@ -24,9 +24,8 @@ use crate::error::ReceiveError;
 use crate::forest::{Forest, Waiting};
 use crate::options::Options;
 use crate::platform;
-use crate::prefix::{self, States};
 use crate::scan::LARGE;
-use crate::table::{NONE, NOT_KEPT, Names, Stored, Table};
+use crate::table::{NOT_KEPT, Names, Stored, Table};
 
 /// Objects are named in batches of so many bytes at most, which the cache holds, or so many objects.
 const BATCH_BYTES: usize = 256 << 10;
@@ -239,7 +238,7 @@ impl Frame<'_> {
     fn child(&self, at: u32, forest: &Forest) -> u32 {
         match self.list.is_empty() {
             true => forest.child(at),
-            false => self.list.get(at as usize).copied().unwrap_or(NONE),
+            false => self.list.get(at as usize).copied().unwrap_or(crate::table::NONE),
         }
     }
 }
@@ -252,8 +251,6 @@ struct Worker<'s, 'a> {
     pending_bytes: usize,
     ids: Vec<ObjectId>,
     results: Vec<(u32, ObjectId)>,
-    /// The entry that was given its name last without waiting for a batch.
-    named_here: u32,
     check: Check,
     lane: Option<MutexGuard<'s, ()>>,
     reader: Reader,
@@ -377,7 +374,6 @@ impl<'s, 'a> Worker<'s, 'a> {
             pending_bytes: 0,
             ids: Vec::new(),
             results: Vec::new(),
-            named_here: NONE,
             check: Check::new(shared.options),
             lane: None,
             reader: Reader { inflate: Inflate::new(), raw: Vec::new(), raw_at: 0, delta: Vec::new() },
@@ -410,9 +406,6 @@ impl<'s, 'a> Worker<'s, 'a> {
                     return self.stream_name(entry, kind);
                 }
                 let content = self.whole(entry)?;
-                if kind == ObjectKind::Tree && content.bytes().len() >= prefix::LEAST {
-                    self.name_tree(entry, &content, None)?;
-                }
                 self.made(entry, kind, depth, content)?;
             }
             What::Rest { base, next, end, list } => {
@@ -498,43 +491,8 @@ impl<'s, 'a> Worker<'s, 'a> {
             return Err(ReceiveError::Limit { what: "depth", found, limit, at: shared.source.table.offset(entry) });
         }
         let content = self.apply(entry, &base)?;
-        if kind == ObjectKind::Tree && content.bytes().len() >= prefix::LEAST {
-            let shared_len = prefix::shared(self.reader.delta(&shared.source, entry));
-            self.name_tree(entry, &content, base.states().map(|states| (states, shared_len)))?;
-        }
         self.recycle(base);
         self.made(entry, kind, depth, content)
-    }
-
-    /// Names a version of a folder, if it has none and nobody waits for work.
-    fn name_tree(
-        &mut self,
-        entry: u32,
-        content: &Content<'a>,
-        base: Option<(&States, usize)>,
-    ) -> Result<(), ReceiveError> {
-        let shared = self.shared;
-        if shared.forest.is_named(entry) || shared.waiting.any() || shared.is_hungry() {
-            return Ok(());
-        }
-        let (kind, keep) = (ObjectKind::Tree, shared.forest.has_children(entry));
-        let at = shared.source.table.offset(entry);
-        let (id, states) = prefix::name(shared.options.hash, kind, content.bytes(), base, keep);
-        let id = id.map_err(|source| ReceiveError::Collision { at, source })?;
-        if keep {
-            content.set_states(states);
-        }
-        self.check.object(at, &id, kind, content.bytes())?;
-        self.results.push((entry, id));
-        self.named_here = entry;
-        shared.options.observer.inc(1);
-        if self.results.len() >= RESULTS {
-            self.write_down();
-            if shared.options.observer.cancelled() {
-                return Err(ReceiveError::Cancelled);
-            }
-        }
-        Ok(())
     }
 
     /// Sees to the name of an object, and goes down to the deltas against it.
@@ -546,7 +504,7 @@ impl<'s, 'a> Worker<'s, 'a> {
         content: Arc<Content<'a>>,
     ) -> Result<(), ReceiveError> {
         let shared = self.shared;
-        if shared.forest.is_named(entry) || entry >= shared.source.count || self.named_here == entry {
+        if shared.forest.is_named(entry) || entry >= shared.source.count {
             return self.descend(entry, kind, depth, content, Vec::new());
         }
         self.pend(entry, kind, Arc::clone(&content));
