@@ -27,6 +27,9 @@ use crate::thin;
 /// Batches that wait for the collecting thread. Bounds memory: a batch has some three megabytes.
 const QUEUE: usize = 3;
 
+/// Bytes asked for at a time.
+const READ: usize = 1 << 20;
+
 /// What was received, or indexed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -260,21 +263,17 @@ impl Receiver {
     /// # Errors
     /// As for [`feed`](Self::feed); if `from` fails, or ends early.
     pub fn read_from(&mut self, from: &mut dyn Read) -> Result<Vec<u8>, ReceiveError> {
+        // Not into the block itself, whose room would have to be cleared each time, however little comes.
+        let mut buffer = vec![0; READ];
         while !self.is_complete() {
-            let room = self.scanner.room();
-            let input = self.scanner.input();
-            let before = input.len();
-            input.resize(before + room, 0);
-            let read = loop {
-                match from.read(input.get_mut(before..).unwrap_or_default()) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    other => break other,
-                }
-            };
-            input.truncate(before + *read.as_ref().unwrap_or(&0));
-            match read {
+            let room = self.scanner.room().min(READ);
+            match from.read(buffer.get_mut(..room).unwrap_or_default()) {
                 Ok(0) => return Err(self.scanner.ended()),
-                Ok(_) => self.scan()?,
+                Ok(read) => {
+                    self.scanner.input().extend_from_slice(buffer.get(..read).unwrap_or_default());
+                    self.scan()?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(ReceiveError::Input(error)),
             }
         }

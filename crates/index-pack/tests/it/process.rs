@@ -69,7 +69,7 @@ fn peaks(pack: &Pack, memory: u64, threads: usize) -> Vec<u64> {
 
 /// A large blob, whole, and of zeros: a thousand times what comes in.
 fn zeros() -> Pack {
-    PackBuilder::new(Hash::Sha1).entry(Entry::full("blob", &vec![0; 160 << 20]).level(1)).build()
+    PackBuilder::new(Hash::Sha1).entry(Entry::full("blob", &vec![0; 96 << 20]).level(1)).build()
 }
 
 /// Two megabytes, changed again and again, and for each of them a change that leads nowhere: 160 MiB in all, 80 deltas deep.
