@@ -1,7 +1,8 @@
 //! `packstone index-pack`: git-index-pack.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufWriter, Write as _};
+use std::fs::File;
+use std::io::{BufWriter, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -261,8 +262,18 @@ impl Request {
             receiver.feed(&receive::header_bytes(header).map_err(input)?)?;
         }
         let rest = receiver.read_from(&mut stdin)?;
+        if let Some(extra) = behind(&mut stdin.input, &rest) {
+            return Err(ReceiveError::Junk { at: receiver.consumed(), extra });
+        }
         Ok((receiver.finish()?, rest))
     }
+}
+
+/// How many bytes follow the pack in standard input, if that is a file: there nobody else waits for them.
+fn behind(input: &mut File, rest: &[u8]) -> Option<u64> {
+    let metadata = input.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let unread = metadata.len().saturating_sub(input.stream_position().ok()?);
+    Some(unread + rest.len() as u64).filter(|&extra| extra > 0)
 }
 
 /// Reads `<version>[,<offset>]`.

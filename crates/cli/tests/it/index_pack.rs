@@ -78,6 +78,30 @@ fn streams_become_the_same_files() {
     }
 }
 
+/// What follows a pack in a file that is standard input is junk; in a pipe it is somebody else's.
+#[test]
+fn junk_behind_a_file() {
+    for hash in Hash::ALL {
+        let repo = TestRepo::bare(hash);
+        let pack = PackBuilder::new(hash).entry(Entry::full("blob", b"x")).build();
+        let path = repo.scratch().join("stream");
+        for (extra, code) in [(0, 0), (1, 128), (300_000, 128)] {
+            std::fs::write(&path, [&pack.bytes[..], &vec![b'j'; extra]].concat()).unwrap();
+            for program in [PROGRAM, "git"] {
+                let repo = TestRepo::bare(hash);
+                let mut command = repo.program(program);
+                command.args(["index-pack", "--stdin"]).stdin(std::fs::File::open(&path).unwrap());
+                let done = command.output().unwrap();
+                assert_eq!(done.status.code(), Some(code), "{program} {extra}");
+                assert_eq!(code == 128, said(&done).1.contains("junk"), "{program} {extra}");
+                let published =
+                    files(&repo.objects_dir()).keys().any(|name| name.extension().is_some_and(|e| e == "idx"));
+                assert_eq!(published, code == 0);
+            }
+        }
+    }
+}
+
 #[test]
 fn files_get_the_same_indexes() {
     for hash in Hash::ALL {
